@@ -1,0 +1,233 @@
+"""The command line: bat-tf demo | train | evaluate | tag | export | info."""
+
+import json
+import os
+import sys
+from contextlib import nullcontext
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import keras
+import numpy
+import tensorflow as tf
+import typer
+import yaml
+from rich.console import Console
+from rich.text import Text
+
+import bat_tf
+from bat_tf import display
+from bat_tf._validation import DataError
+from bat_tf.data.files import atomic_write
+from bat_tf.experiments.demo import demo as run_demo
+from bat_tf.experiments.run import RunSettings, run
+from bat_tf.metrics.report import TaggingReport
+
+app = typer.Typer(
+    help="Put tags on text: train, evaluate, tag, export.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+console = Console()
+
+ModelPath = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        help="A .keras file, a run's folder or a SavedModel; "
+        "without it, the product-page tagger that comes with the package.",
+    ),
+]
+
+
+def main():
+    """Runs the command line; errors of the user's input become one sentence."""
+    try:
+        app()
+    except (ValueError, TypeError, OSError, ImportError) as error:
+        if os.environ.get("BAT_TF_DEBUG"):
+            raise
+        Console(stderr=True).print(Text(f"Error: {error}", style="red"))
+        sys.exit(2)
+
+
+def default_model():
+    """The folder of the SavedModel that is installed with the package."""
+    return Path(str(resources.files("bat_tf.saved_models"))) / "product_pages" / "1"
+
+
+@app.command()
+def train(
+    config: Annotated[str | None, typer.Option(help="YAML file with settings.")] = None,
+    data: Annotated[str | None, typer.Option(help="Named set with its parts.")] = None,
+    train: Annotated[str | None, typer.Option(help="File to learn from.")] = None,
+    valid: Annotated[
+        str | None, typer.Option(help="File to pick the epoch on.")
+    ] = None,
+    test: Annotated[str | None, typer.Option(help="File to report on.")] = None,
+    output: Annotated[str | None, typer.Option("--output", "-o")] = None,
+    tokenizer: Annotated[
+        str | None, typer.Option(help="characters, words or wordpiece.")
+    ] = None,
+    scheme: Annotated[str | None, typer.Option(help="bio or plain.")] = None,
+    loss: Annotated[str | None, typer.Option(help="ce, wce, cecla, pbp …")] = None,
+    optimizer: Annotated[str | None, typer.Option(help="adamw or bat.")] = None,
+    epochs: int | None = None,
+    batch_size: int | None = None,
+    learning_rate: float | None = None,
+    patience: int | None = None,
+    seed: int | None = None,
+    jit_compile: Annotated[bool | None, typer.Option(help="Use XLA.")] = None,
+    set: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Any other setting, as name=value; a dot reaches inside: "
+            "encoder_settings.d_model=64"
+        ),
+    ] = None,
+):
+    """Train a tagger, or continue a run that was stopped."""
+    given = {key: value for key, value in locals().items() if value is not None}
+    given.pop("config", None)
+    pairs = given.pop("set", [])
+    values = RunSettings.load(config).to_dict() if config else {}
+    values.update(given)
+    _set_pairs(values, pairs)
+    settings = RunSettings.of(**values)
+    model, report = run(settings)
+    console.print(f"Best epoch {report['best']['epoch']}, model in {settings.output}")
+    for part in ("valid", "test"):
+        if part in report:
+            _print_values(part, report[part]["values"])
+
+
+def _set_pairs(values, pairs):
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise ValueError(f"`--set` must be name=value. Received: {pair!r}.")
+        *path, last = name.split(".")
+        inner = values
+        for key in path:
+            inner = inner.setdefault(key, {})
+        inner[last] = yaml.safe_load(text)
+
+
+def _print_values(part, values):
+    shown = "  ".join(f"{name} {100 * value:.2f}" for name, value in values.items())
+    console.print(f"[bold]{part}[/]  {shown}", highlight=False)
+
+
+@app.command()
+def evaluate(
+    data: Annotated[str, typer.Argument(help="A file or a named set.")],
+    model: ModelPath = None,
+    split: Annotated[str | None, typer.Option(help="Part of a named set.")] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="Also write JSON here.")
+    ] = None,
+):
+    """Score a model on marked texts."""
+    dataset = bat_tf.data.read(data, split=split)
+    report = TaggingReport.of(bat_tf.load(model or default_model()), dataset)
+    console.print(report)
+    if output:
+        with atomic_write(output) as file:
+            json.dump(report.to_dict(), file, ensure_ascii=False, indent=1)
+
+
+@app.command()
+def tag(
+    texts: Annotated[list[str] | None, typer.Argument(help="Texts to tag.")] = None,
+    model: ModelPath = None,
+    input: Annotated[
+        str | None,
+        typer.Option("--input", "-i", help="File with a text a line, or .jsonl."),
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="File to write to.")
+    ] = None,
+    json_lines: Annotated[
+        bool, typer.Option("--jsonl", help="Write JSONL instead of coloured text.")
+    ] = False,
+    batch_size: int = 64,
+):
+    """Mark the keywords in texts: arguments, a file, or standard input."""
+    lines = texts if texts else list(_read_texts(input))
+    tagger = bat_tf.load(model or default_model())
+    tagged = zip(lines, tagger.tag(lines, batch_size), strict=True)
+    as_line = display.as_plain
+    if json_lines or str(output).endswith(".jsonl"):
+        as_line = display.as_json
+    elif not output and console.is_terminal:
+        for row in tagged:
+            console.print(display.coloured(*row))
+        return
+    with atomic_write(output) if output else nullcontext(sys.stdout) as file:
+        for row in tagged:
+            file.write(as_line(*row) + "\n")
+
+
+def _read_texts(path):
+    """Texts of a file or of standard input, one a line; of JSONL, the "text" values."""
+    if path and not Path(path).is_file():
+        raise FileNotFoundError(f"There is no file {path} to read texts from.")
+    raw = Path(path).read_bytes() if path else sys.stdin.buffer.read()
+    lines = raw.decode("utf-8", "replace").splitlines()
+    if not str(path).endswith((".jsonl", ".json")):
+        yield from lines
+        return
+    for number, line in enumerate(lines, 1):
+        try:
+            yield json.loads(line)["text"]
+        except (ValueError, TypeError, KeyError) as error:
+            reason = f'expected {{"text": …}}, found {line[:60]!r}'
+            raise DataError(path, number, reason) from error
+
+
+@app.command()
+def export(
+    model: Annotated[str, typer.Argument(help="A .keras file or a run's folder.")],
+    folder: Annotated[str, typer.Argument(help="Where it goes, such as shop/1.")],
+):
+    """Write a SavedModel that takes raw strings, and check it in a fresh process."""
+    loaded = bat_tf.load(model)
+    if not hasattr(loaded, "export"):
+        raise ValueError(f"{model} is exported already; give a .keras file or a run.")
+    path = loaded.export(folder)
+    about = json.loads((path / "assets.extra" / "bat_tf.json").read_text())
+    ops = ", ".join(about["ops_beyond_core"]) or "none"
+    console.print(f"SavedModel in {path}; it answers as the model does.")
+    console.print(f"Operations beyond core TensorFlow: {ops}")
+
+
+@app.command()
+def info(model: ModelPath = None):
+    """Show versions, and what a model is."""
+    console.print(
+        f"bat_tf {bat_tf.__version__}, tensorflow {tf.__version__}, "
+        f"keras {keras.__version__}, numpy {numpy.__version__}, "
+        f"{os.cpu_count()} cores, {len(tf.config.list_physical_devices('GPU'))} GPUs",
+        highlight=False,
+    )
+    path = Path(model) if model else default_model()
+    about = path / "assets.extra" / "bat_tf.json"
+    console.print(str(path), highlight=False)
+    if about.is_file():
+        console.print_json(about.read_text(encoding="utf-8"))
+        return
+    loaded = bat_tf.load(path)
+    loaded.summary()
+    console.print(f"tags: {', '.join(loaded.tags)}")
+
+
+@app.command()
+def demo(
+    folder: Annotated[str, typer.Option(help="Where models go.")] = "runs/demo",
+    epochs: int = 4,
+    size: Annotated[int | None, typer.Option(help="Training pages a language.")] = None,
+):
+    """Train, score, tag, export and reload BAT on the embedded pages: a minute or two."""
+    run_demo(console, Path(folder), epochs, size)

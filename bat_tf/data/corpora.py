@@ -1,0 +1,232 @@
+"""Real corpora by name, read straight from their archives under BAT_TF_DATA.
+
+None of them is part of the library. A new one is a function that yields examples and a
+line in CORPORA.
+"""
+
+import io
+import json
+import os
+import random
+import re
+import tarfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bat_tf._validation import DataError, check_choice
+from bat_tf.data.conll import iter_conll
+from bat_tf.data.dataset import Example, Span, longest_spans
+from bat_tf.data.files import read_lines
+
+SPLITS = ("train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A named corpus: how to read it and where it comes from.
+
+    Args:
+        reader: `reader(folder, split, *, on_error, skipped, …)` yields `Example`s; what
+            other keyword arguments it has are options of `read`.
+        source: where to get the files and what to call them.
+
+    Example:
+        >>> CORPORA["conll2003"].source.split(":")[0]
+        'CoNLL-2003 English news, people, places, organisations'
+    """
+
+    reader: Callable
+    source: str
+
+
+def iter_corpus(name, split, **options):
+    """Yields the examples of a corpus under the folder that BAT_TF_DATA names.
+
+    Args:
+        name: a key of `CORPORA`.
+        split: "train", "valid" or "test".
+        **options: those of the corpus's reader; the CoNLL ones take `documents` and
+            `max_words`.
+
+    Yields:
+        `Example`s.
+
+    Raises:
+        FileNotFoundError: says which files are missing and where they come from.
+
+    Example:
+        >>> import os
+        >>> if "BAT_TF_DATA" in os.environ:
+        ...     example = next(iter_corpus("conll2003", "train"))
+    """
+    corpus = CORPORA[check_choice("name", name, CORPORA)]
+    check_choice("split", split, SPLITS)
+    root = os.environ.get("BAT_TF_DATA")
+    folder = Path(root or "BAT_TF_DATA") / name.partition("/")[0]
+    try:
+        if not root:
+            raise FileNotFoundError("the environment variable BAT_TF_DATA is not set.")
+        yield from corpus.reader(folder, split, **options)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"The corpus {name!r} is not part of bat_tf and was not found: {error} "
+            f"Get it ({corpus.source}) and put the files into {folder}, where "
+            "BAT_TF_DATA names the folder of all corpora."
+        ) from None
+
+
+def _conll2003(
+    folder,
+    split,
+    *,
+    documents="sentences",
+    max_words=None,
+    on_error="raise",
+    skipped=None,
+):
+    part = {"train": "train", "valid": "testa", "test": "testb"}[split]
+    return iter_conll(
+        folder / f"eng.{part}.gz",
+        documents=documents,
+        max_words=max_words,
+        on_error=on_error,
+        skipped=skipped,
+    )
+
+
+_PART = {"train": "train", "valid": "dev", "test": "test"}
+
+
+def _ecommerce(folder, split, *, on_error="raise", skipped=None):
+    kinds = {"HCCX": "product", "HPPX": "brand", "XH": "model", "MISC": "misc"}
+    path = folder / f"ecommerce.{_PART[split]}.txt.gz"
+    return iter_conll(path, kinds=kinds, on_error=on_error, skipped=skipped)
+
+
+def _phantom(folder, split, *, on_error="raise", skipped=None):
+    # One title of the training part holds a B without its E, hence strict=False.
+    return iter_conll(
+        folder / f"phantom.ecommerce.{_PART[split]}.bieos.gz",
+        kinds={"HC": "product", "HP": "brand"},
+        strict=False,
+        on_error=on_error,
+        skipped=skipped,
+    )
+
+
+def _ja_wikipedia(folder, split, *, on_error="raise", skipped=None):
+    """Sentences in an order drawn once (seed 0); 8 : 1 : 1 of them in that order."""
+    path = folder / "ner.json.gz"
+    rows = json.loads(b"\n".join(line for _, line in read_lines(path)))
+    random.Random(0).shuffle(rows)
+    first, last = len(rows) * 8 // 10, len(rows) * 9 // 10
+    parts = {"train": rows[:first], "valid": rows[first:last], "test": rows[last:]}
+    for row in parts[split]:
+        spans = [Span(*entity["span"], entity["type"]) for entity in row["entities"]]
+        yield Example(row["text"], spans=spans, id=f"curid {row['curid']}")
+
+
+def _scienceie(folder, split, *, on_error="raise", skipped=None):
+    """Brat stand-off files; of overlapping spans the longest stays."""
+    path = folder / "scienceie2017.tar.xz"
+    texts, notes = {}, {}
+    for name, content in _tar_files(path):
+        *_, part, file = name.split("/")
+        stem, _, ending = file.rpartition(".")
+        if part == _PART[split] and ending in ("txt", "ann"):
+            (texts if ending == "txt" else notes)[stem] = content.decode("utf-8")
+    for stem in sorted(texts):
+        spans = []
+        for line in notes.get(stem, "").splitlines():
+            match = re.match(r"T\d+\t(\S+) (\d+) .*?(\d+)\t", line)
+            if match:  # a span in two pieces is taken as one from end to end
+                spans.append(Span(int(match[2]), int(match[3]), match[1]))
+        kept, dropped = longest_spans(spans)
+        if skipped is not None:
+            for span in dropped:
+                reason = f"span {tuple(span)} dropped, it overlaps a longer one."
+                skipped.append(DataError(f"{path}, {stem}.ann", None, reason))
+        yield Example(texts[stem], spans=kept, id=stem)
+
+
+def _inspec(folder, split, *, on_error="raise", skipped=None):
+    """Abstracts in which the uncontrolled keyphrases are marked where they occur.
+
+    Case does not matter, words are matched whole, longer phrases go first.
+    """
+    part = {"train": "Training", "valid": "Validation", "test": "Test"}[split]
+    archives = dict(_tar_files(folder / "Hulth2003.tar.gz"))
+    with zipfile.ZipFile(io.BytesIO(archives[f"Hulth2003/{part}.zip"])) as archive:
+        for name in sorted(archive.namelist()):
+            stem, ending = os.path.splitext(name)
+            if ending != ".abstr":
+                continue
+            text = _unwrap(archive.read(name))
+            phrases = _unwrap(archive.read(f"{stem}.uncontr")).split(";")
+            yield Example(text, spans=_occurrences(text, phrases), id=stem)
+
+
+def _unwrap(content):
+    """Joins lines that were broken for width; the title keeps its own line."""
+    text = content.decode("utf-8").strip().replace("\r\n", "\n")
+    return re.sub(r"\s*\n\t\s*", " ", text)
+
+
+def _occurrences(text, phrases):
+    found = []
+    for phrase in filter(None, map(str.strip, phrases)):
+        whole_words = rf"(?<!\w){re.escape(phrase)}(?!\w)"
+        for match in re.finditer(whole_words, text, re.IGNORECASE):
+            found.append(Span(*match.span(), "keyphrase"))
+    return longest_spans(found)[0]
+
+
+def _tar_files(path):
+    """Yields (name, bytes) of the files in an archive, without unpacking it to disk."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist.")
+    try:
+        with tarfile.open(path) as archive:
+            for member in archive:
+                if member.isfile():
+                    yield member.name, archive.extractfile(member).read()
+    except (tarfile.TarError, EOFError) as error:
+        raise DataError(path, None, f"is not a whole tar archive ({error}).") from error
+
+
+CORPORA = {
+    "conll2003": Corpus(
+        _conll2003,
+        "CoNLL-2003 English news, people, places, organisations: eng.train, eng.testa "
+        "and eng.testb, gzipped, from corpus/CoNLL-2003 of github.com/synalp/NER; the "
+        "text is Reuters' and needs their agreement",
+    ),
+    "zh_ecommerce_ner/ecommerce": Corpus(
+        _ecommerce,
+        "Chinese e-commerce titles of Jie et al. 2019: ecommerce.{train,dev,test}.txt, "
+        "gzipped, from data/ecommerce of github.com/allanj/ner_incomplete_annotation",
+    ),
+    "zh_ecommerce_ner/phantom": Corpus(
+        _phantom,
+        "Chinese e-commerce titles of Ding et al. 2019: data/ecommerce/*.txt.bieos of "
+        "github.com/PhantomGrapes/MultiDigraphNER, gzipped as "
+        "phantom.ecommerce.{train,dev,test}.bieos.gz",
+    ),
+    "ja_wikipedia_ner": Corpus(
+        _ja_wikipedia,
+        "Japanese Wikipedia sentences with eight kinds of names, CC-BY-SA 3.0: "
+        "ner.json, gzipped, from github.com/stockmarkteam/ner-wikipedia-dataset",
+    ),
+    "scienceie2017": Corpus(
+        _scienceie,
+        "SemEval-2017 task 10, materials, processes and tasks in papers: the folder "
+        "data of github.com/OC-ScienceIE/scienceie17 as scienceie2017.tar.xz",
+    ),
+    "inspec_keyphrase": Corpus(
+        _inspec,
+        "Inspec abstracts with keyphrases (Hulth 2003): Hulth2003.tar.gz from "
+        "github.com/snkim/AutomaticKeyphraseExtraction",
+    ),
+}

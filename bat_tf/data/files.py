@@ -1,0 +1,113 @@
+"""Files: compressed or not, line by line, and written as a whole or not at all."""
+
+import contextlib
+import gzip
+import lzma
+import os
+import zlib
+from pathlib import Path
+
+from bat_tf._validation import DataError
+
+OPENERS = {".gz": gzip.open, ".xz": lzma.open}
+_BROKEN = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
+_MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ": "xz", b"PK\x03\x04": "zip"}
+
+
+def read_lines(path):
+    r"""Yields (line number, bytes) of a file; `.gz` and `.xz` are unpacked on the fly.
+
+    Lines are bytes because one undecodable line must not end the reading of the
+    others: pass each to `decode`. Only "\n" and "\r\n" end a line, and a byte order
+    mark at the start is dropped.
+
+    Args:
+        path: the file.
+
+    Yields:
+        pairs of the line's number, counted from 1, and its bytes without the end.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "two.txt"
+        >>> _ = path.write_bytes(b"one\r\ntwo")
+        >>> list(read_lines(path))
+        [(1, b'one'), (2, b'two')]
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; expected a file.")
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist. Check its name and folder.")
+    try:
+        with OPENERS.get(path.suffix.lower(), open)(path, "rb") as file:
+            for number, line in enumerate(file, 1):
+                if number == 1:
+                    line = line.removeprefix(b"\xef\xbb\xbf")
+                yield number, line.removesuffix(b"\n").removesuffix(b"\r")
+    except _BROKEN as error:
+        reason = f"its name ends in {path.suffix}, but it is not a whole file of that"
+        raise DataError(path, None, f"{reason} kind ({error}).") from error
+
+
+def decode(line):
+    r"""Returns the text of one line of bytes, or says why it is not text.
+
+    Args:
+        line: bytes.
+
+    Returns:
+        A string.
+
+    Example:
+        >>> decode("東京".encode())
+        '東京'
+        >>> decode(b"caf\xe9")
+        Traceback (most recent call last):
+        ...
+        ValueError: not UTF-8 text (byte 0xe9 at position 4). Save it as UTF-8.
+    """
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        remedy = "Save it as UTF-8."
+        for magic, kind in _MAGIC.items():
+            if line.startswith(magic):
+                remedy = f"It is {kind} data under another name: unpack or rename it."
+        byte = f"byte 0x{line[error.start]:02x} at position {error.start + 1}"
+        raise ValueError(f"not UTF-8 text ({byte}). {remedy}") from None
+    if "\0" in text:
+        raise ValueError("holds NUL bytes: it is binary or UTF-16, not UTF-8 text.")
+    return text
+
+
+@contextlib.contextmanager
+def atomic_write(path):
+    """Opens a text file that takes its place only when it has been written whole.
+
+    Until then, and for good if anything goes wrong, what stood at `path` stays.
+
+    Args:
+        path: the file; its folder is made if need be. `.gz` and `.xz` are packed.
+
+    Yields:
+        A text file opened for writing in UTF-8.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "note.txt"
+        >>> with atomic_write(path) as file:
+        ...     _ = file.write("done")
+        >>> path.read_text()
+        'done'
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    opener = OPENERS.get(path.suffix.lower(), open)
+    try:
+        with opener(unfinished, "wt", encoding="utf-8", newline="\n") as file:
+            yield file
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)

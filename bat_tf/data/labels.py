@@ -1,0 +1,196 @@
+"""LabelSpace: the names of the labels, their order and how often each occurs."""
+
+import difflib
+import json
+from collections import Counter
+
+import keras
+import numpy as np
+
+from bat_tf._validation import check_number, sentence
+from bat_tf.data.files import atomic_write
+
+
+@keras.saving.register_keras_serializable(package="bat_tf")
+class LabelSpace:
+    """The labels of a task: names, ids in a fixed order, and training counts.
+
+    A label's id is its place in `names`. `fit` sorts the names, so the same labels get
+    the same ids whatever order the data come in; the constructor keeps the order given,
+    for ids that were fixed elsewhere.
+
+    Args:
+        names: the label names, none twice.
+        counts: how many training examples carry each label, in the order of `names`.
+        num_examples: the number of training examples.
+
+    Attributes:
+        names: tuple of strings.
+        counts: int64 array aligned with `names`, or None.
+        num_examples: int, or None.
+
+    Example:
+        >>> space = LabelSpace.fit([["sport"], ["news", "sport"], []])
+        >>> space.names, space.counts.tolist(), space.num_examples
+        (('news', 'sport'), [1, 2], 3)
+        >>> space.ids(["sport", "news"])
+        [1, 0]
+    """
+
+    def __init__(self, names, counts=None, num_examples=None):
+        self.names = _as_names("names", names)
+        self.counts = counts
+        self.num_examples = num_examples
+        self._ids = {name: index for index, name in enumerate(self.names)}
+        if len(self._ids) < len(self.names):
+            twice = sorted(name for name, n in Counter(self.names).items() if n > 1)
+            raise ValueError(
+                f"`names` must all be different. Received more than once: {twice}."
+            )
+        if num_examples is not None:
+            check_number("num_examples", num_examples, low=0, integer=True)
+        if counts is not None:
+            self.counts = np.asarray(counts, dtype="int64")
+            if self.counts.shape != (len(self.names),) or (self.counts < 0).any():
+                expected = f"{len(self.names)} counts >= 0, one for each of `names`"
+                remedy = "`LabelSpace.fit(labels)` counts them for you."
+                raise ValueError(sentence("counts", expected, counts, remedy))
+
+    @classmethod
+    def fit(cls, labels, names=None):
+        """Collects the labels of a data set, sorted by name, and counts them.
+
+        Args:
+            labels: an iterable with one iterable of names per example; a name that an
+                example repeats counts once.
+            names: all names, if some may not occur in `labels`; they get the count 0.
+
+        Returns:
+            A `LabelSpace`.
+
+        Example:
+            >>> space = LabelSpace.fit([["sport"]], names=["news", "sport"])
+            >>> space.missing
+            ('news',)
+        """
+        counts, num_examples = Counter(), 0
+        for row in labels:
+            counts.update(set(_as_names("labels", row)))
+            num_examples += 1
+        space = cls(sorted(counts) if names is None else sorted(names))
+        space.ids(counts)  # a label that is not in `names` is an error
+        return cls(space.names, [counts[name] for name in space.names], num_examples)
+
+    def __len__(self):
+        return len(self.names)
+
+    def __contains__(self, name):
+        return name in self._ids
+
+    def __eq__(self, other):
+        same = isinstance(other, LabelSpace)
+        return same and self.get_config() == other.get_config()
+
+    __hash__ = None
+
+    def __repr__(self):
+        shown = ", ".join(self.names[:5]) + ", …" * (len(self) > 5)
+        return f"<LabelSpace of {len(self)}: {shown}>"
+
+    @property
+    def missing(self):
+        """Names that no training example carries; empty if there are no counts."""
+        if self.counts is None:
+            return ()
+        return tuple(self.names[index] for index in np.flatnonzero(self.counts == 0))
+
+    def id_of(self, name):
+        """Returns the id of a label.
+
+        Args:
+            name: a label name.
+
+        Returns:
+            An int, the place of `name` in `names`.
+
+        Raises:
+            ValueError: if there is no such label; the sentence names similar ones.
+
+        Example:
+            >>> LabelSpace(["news", "sport"]).id_of("sport")
+            1
+        """
+        if name in self._ids:
+            return self._ids[name]
+        close = difflib.get_close_matches(str(name), self.names, n=3)
+        hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+        raise ValueError(
+            f"There is no label {name!r} among the {len(self)} known ones.{hint} "
+            "Correct the data, or make a new LabelSpace of all of it and train again."
+        )
+
+    def ids(self, names):
+        """Returns the ids of several labels, in the order given.
+
+        Example:
+            >>> LabelSpace(["news", "sport"]).ids(["sport", "news"])
+            [1, 0]
+        """
+        return [self.id_of(name) for name in names]
+
+    def save(self, path):
+        """Writes the space as JSON; an older file stays until the new one is whole.
+
+        Args:
+            path: the file, such as "labels.json".
+
+        Example:
+            >>> import tempfile
+            >>> path = tempfile.mkdtemp() + "/labels.json"
+            >>> LabelSpace(["news", "sport"]).save(path)
+            >>> LabelSpace.load(path).names
+            ('news', 'sport')
+        """
+        with atomic_write(path) as file:
+            json.dump(self.get_config(), file, ensure_ascii=False, indent=1)
+
+    @classmethod
+    def load(cls, path):
+        """Reads a space that `save` wrote.
+
+        Args:
+            path: the file.
+
+        Returns:
+            A `LabelSpace`.
+        """
+        try:
+            with open(path, encoding="utf-8") as file:
+                return cls.from_config(json.load(file))
+        except (ValueError, TypeError) as error:
+            raise ValueError(
+                f"{path} does not hold a LabelSpace ({error}). "
+                "Write it again with `LabelSpace.save`."
+            ) from error
+
+    def get_config(self):
+        """Returns names, counts and num_examples as plain JSON values."""
+        return {
+            "names": list(self.names),
+            "counts": None if self.counts is None else self.counts.tolist(),
+            "num_examples": self.num_examples,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        """Makes a space from what `get_config` returned."""
+        return cls(**config)
+
+
+def _as_names(argument, names):
+    """Returns names as a tuple; a lone string would be taken for its letters."""
+    names = names if isinstance(names, str) else tuple(names)
+    if isinstance(names, str) or not all(isinstance(n, str) and n for n in names):
+        remedy = 'Write ["news"], not "news".' if isinstance(names, str) else ""
+        raise TypeError(sentence(argument, "a list of names", names, remedy))
+    return names

@@ -1,0 +1,173 @@
+"""Examples → batches: the only tf.data code of the library.
+
+Texts are tokenised once, before the first step, and kept as compact ragged integers.
+What flows through tf.data is the index of an example: shuffled by a permutation that is
+a function of (seed, epoch), grouped by length, gathered, padded and prefetched. A run
+that was killed and resumed therefore sees the batches it would have seen anyway, and
+the train step holds no string operation.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from bat_tf._validation import check_number
+from bat_tf.text import alignment, windows
+
+CHUNK = 512  # texts tokenised at a time
+
+
+def tag_examples(dataset, tokenizer, kinds, scheme, max_length):
+    """Tokenises a dataset of marked texts and aligns its spans with the tokens.
+
+    Texts of more than `max_length` tokens become several examples, without overlap,
+    so that nothing of the training data is lost.
+
+    Args:
+        dataset: a `TextDataset` with spans.
+        tokenizer: a `TextTokenizer` with a vocabulary.
+        kinds: the `LabelSpace` of span kinds.
+        scheme: `"plain"` or `"bio"`.
+        max_length: tokens an example may have, special tokens included.
+
+    Returns:
+        A dict of RaggedTensors, one row an example: what `tokenizer.tokenize` gives,
+        and `"tags"`.
+    """
+    size = max_length - tokenizer.num_special
+    parts = []
+    for first in range(0, len(dataset), CHUNK):
+        chunk = dataset[first : first + CHUNK]
+        tokens = tokenizer.tokenize(tf.constant(chunk.texts))
+        spans = _ragged_spans(chunk, kinds)
+        tokens["tags"] = alignment.encode_spans(tokens, spans, scheme)
+        parts.append(windows.split(tokens, size, overlap=0)[0])
+    return {name: tf.concat([part[name] for part in parts], 0) for name in parts[0]}
+
+
+def _ragged_spans(dataset, kinds):
+    rows = [sorted(example.spans) for example in dataset]
+    splits = np.cumsum([0, *map(len, rows)])
+    flat = [span for row in rows for span in row]
+    columns = {
+        "starts": [span.start for span in flat],
+        "ends": [span.end for span in flat],
+        "kinds": kinds.ids([span.kind for span in flat]),
+    }
+    return {
+        name: tf.RaggedTensor.from_row_splits(tf.constant(values, tf.int32), splits)
+        for name, values in columns.items()
+    }
+
+
+def class_counts(examples, num_classes):
+    """How many labelled tokens each tag class has: the N_j of the token losses."""
+    tags = examples["tags"].flat_values
+    return np.bincount(tags[tags >= 0].numpy(), minlength=num_classes).tolist()
+
+
+def bucket_lengths(lengths, num_buckets=5):
+    """Chooses the lengths that batches are padded to, from the lengths at hand.
+
+    Few fixed lengths keep both padding and the number of compiled programs small.
+
+    >>> bucket_lengths([3, 5, 9, 12, 30, 31, 60], num_buckets=3)
+    [16, 32, 64]
+    """
+    shares = np.linspace(0, 1, num_buckets + 1)[1:]
+    chosen = np.quantile(lengths, shares, method="higher") if len(lengths) else [1]
+    return sorted({int(-(-max(length, 1) // 8) * 8) for length in chosen})
+
+
+def tag_batches(
+    examples,
+    tokenizer,
+    *,
+    batch_size=8,
+    seed=None,
+    epoch=None,
+    fixed_shapes=False,
+    num_buckets=5,
+):
+    """Batches of (inputs, tags) from what `tag_examples` returned.
+
+    Args:
+        examples: dict of RaggedTensors with `"tags"`.
+        tokenizer: packs the rows: special tokens, padding, mask.
+        batch_size: rows of a batch. The last batch of a length may have fewer.
+        seed: None keeps the order (by length); a number shuffles.
+        epoch: an integer `tf.Variable`; the order is a function of (seed, epoch).
+        fixed_shapes: pad every batch to its bucket's length and to `batch_size` rows,
+            so that XLA compiles one program a bucket. Added rows carry no tag and
+            count nowhere.
+        num_buckets: how many lengths there are at most.
+
+    Returns:
+        A `tf.data.Dataset` of known cardinality.
+    """
+    check_number("batch_size", batch_size, low=1, integer=True)
+    lengths = examples["tags"].row_lengths().numpy() + tokenizer.num_special
+    bounds = bucket_lengths(lengths, num_buckets)
+    bucket = np.searchsorted(bounds, lengths)
+    bucket_of, bound_of = tf.constant(bucket, tf.int64), tf.constant(bounds, tf.int32)
+
+    def batch(rows):
+        part = {name: tf.gather(values, rows) for name, values in examples.items()}
+        packed = pack_tags(part, tokenizer)
+        if not fixed_shapes:
+            return packed
+        return _pad_to(packed, batch_size, bound_of[bucket_of[rows[0]]])
+
+    order = _row_order(lengths, seed, epoch)
+    grouped = order.group_by_window(
+        key_func=lambda row: bucket_of[row],
+        reduce_func=lambda _, rows: rows.batch(batch_size),
+        window_size=batch_size,
+    )
+    count = sum(-(-size // batch_size) for size in np.bincount(bucket).tolist())
+    return (
+        grouped.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        .apply(tf.data.experimental.assert_cardinality(count))
+        .prefetch(tf.data.AUTOTUNE)
+    )
+
+
+def pack_tags(rows, tokenizer):
+    """Rows of tokens and tags as the dense (inputs, tags) of a model."""
+    tags = rows["tags"].to_tensor(-1)
+    tokens = {name: values for name, values in rows.items() if name != "tags"}
+    packed = tokenizer.pack(tokens)
+    inputs = {name: packed[name] for name in input_names(tokenizer)}
+    # Tags stand behind [CLS], where there is one, and in front of [SEP] and padding.
+    left = tokenizer.num_special // 2
+    right = tf.shape(packed["token_ids"])[1] - tf.shape(tags)[1] - left
+    return inputs, tf.pad(tags, [[0, 0], [left, right]], constant_values=-1)
+
+
+def input_names(tokenizer):
+    """The names of a model's inputs: what an encoder reads of the packed tokens."""
+    return ("token_ids", "padding_mask", *tokenizer.features)
+
+
+def _row_order(lengths, seed, epoch):
+    """Example indices: by length without a seed, else shuffled by (seed, epoch)."""
+    if seed is None:
+        return tf.data.Dataset.from_tensor_slices(np.argsort(lengths, kind="stable"))
+
+    def shuffled(_):
+        number = 0 if epoch is None else epoch.read_value()
+        key = tf.stack([tf.constant(seed, tf.int64), tf.cast(number, tf.int64)])
+        rows = tf.range(len(lengths), dtype=tf.int64)
+        return tf.data.Dataset.from_tensor_slices(
+            tf.random.experimental.stateless_shuffle(rows, key)
+        )
+
+    return tf.data.Dataset.range(1).flat_map(shuffled)
+
+
+def _pad_to(packed, num_rows, length):
+    """Fills a batch up with rows and columns that have neither tokens nor tags."""
+    inputs, tags = packed
+    rows, columns = tf.unstack(tf.shape(tags))
+    missing = [[0, num_rows - rows], [0, length - columns]]
+    inputs = {name: tf.pad(values, missing) for name, values in inputs.items()}
+    return inputs, tf.pad(tags, missing, constant_values=-1)

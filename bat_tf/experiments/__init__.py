@@ -1,0 +1,1 @@
+"""Whole runs: settings in a file, a folder of results, a report."""

@@ -1,0 +1,233 @@
+"""One training run: its settings, its folder, and how it resumes.
+
+A run's folder holds `settings.yaml` (enough to repeat it), `best.keras`,
+`history.csv`, `logs/` for TensorBoard, `backup/` to continue from, and `report.json`.
+"""
+
+import dataclasses
+import json
+import time
+from pathlib import Path
+
+import keras
+import yaml
+
+from bat_tf import losses, training
+from bat_tf._validation import check_choice, sentence
+from bat_tf.data import read
+from bat_tf.data.files import atomic_write
+from bat_tf.models import BATTagger
+from bat_tf.serving import load
+from bat_tf.text import TextTokenizer
+
+OPTIMIZERS = ("bat", "adamw")
+# What may differ between the first call of a run and the one that continues it.
+MAY_CHANGE = ("epochs", "patience", "output")
+
+
+@dataclasses.dataclass
+class RunSettings:
+    """Settings of a tagging run; every field may stand in a YAML file.
+
+    Args:
+        data: a named set, whose parts are then train, valid and test; or give files:
+        train: file or named part to learn from.
+        valid: to choose the best epoch on; None holds out a tenth of `train`.
+        test: to report on at the end; never looked at before.
+        output: the run's folder.
+        tokenizer: kind of tokens; None decides by the script of the texts.
+        tokenizer_settings: more settings of `TextTokenizer`.
+        encoder: name of an encoder.
+        encoder_settings: its settings, `d_model`, `num_layers`, `backbone` and so on.
+        model_settings: `dropout`, `max_length`, `overlap` of `BATTagger`.
+        scheme: `"bio"` or `"plain"`.
+        loss: a name, see `bat_tf.losses.get`.
+        loss_settings: its settings.
+        optimizer: `"bat"` is the paper's Adam under equation 11, `"adamw"` has weight
+            decay, warm-up and cosine decay.
+        learning_rate: peak rate of `"adamw"`.
+        weight_decay: of `"adamw"`.
+        schedule: named version of equation 11.
+        warmup_steps: None is 8 % of all steps, the paper's 4,000 of 50,000. Equation
+            11's rate is then scaled so that its peak stays the paper's.
+        epochs: passes over the training part.
+        batch_size: texts of a step.
+        seed: decides weights, order and dropout.
+        monitor: score of the valid part that picks the best epoch.
+        patience: epochs without a better one before it stops; None never.
+        jit_compile: compile the step with XLA.
+        precision: a Keras dtype policy for the encoder.
+    """
+
+    data: str | None = None
+    train: str | None = None
+    valid: str | None = None
+    test: str | None = None
+    output: str = "runs/tagger"
+    tokenizer: str | None = None
+    tokenizer_settings: dict = dataclasses.field(default_factory=dict)
+    encoder: str = "bat"
+    encoder_settings: dict = dataclasses.field(default_factory=dict)
+    model_settings: dict = dataclasses.field(default_factory=dict)
+    scheme: str = "bio"
+    loss: str = "ce"
+    loss_settings: dict = dataclasses.field(default_factory=dict)
+    optimizer: str = "adamw"
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.01
+    schedule: str = "v1"
+    warmup_steps: int | None = None
+    epochs: int = 10
+    batch_size: int = 16
+    seed: int = 0
+    monitor: str = "val_token-macro-f2"
+    patience: int | None = None
+    jit_compile: bool = False
+    precision: str = "float32"
+
+    def __post_init__(self):
+        check_choice("optimizer", self.optimizer, OPTIMIZERS)
+        if not self.data and not self.train:
+            remedy = "Name a set or a file to learn from."
+            raise ValueError(sentence("data", "given, or `train`", self.data, remedy))
+
+    @classmethod
+    def load(cls, path, **changes):
+        """Reads settings from a YAML file; `changes` win over what it says."""
+        try:
+            values = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
+        except yaml.YAMLError as error:
+            raise ValueError(f"{path} is not YAML: {error}") from error
+        if not isinstance(values, dict):
+            raise ValueError(f"{path} must hold names and values, one a line.")
+        return cls.of(**{**values, **changes})
+
+    @classmethod
+    def of(cls, **values):
+        """Builds settings, with a clear word on names that do not exist."""
+        known = [field.name for field in dataclasses.fields(cls)]
+        for name in values:
+            check_choice("setting", name, known)
+        return cls(**values)
+
+    def to_dict(self):
+        """The settings as plain values."""
+        return dataclasses.asdict(self)
+
+
+def run(settings, verbose="auto"):
+    """Trains a tagger as the settings say, or continues where a kill stopped it.
+
+    Returns:
+        The model of the best epoch and the report that is also in `report.json`.
+    """
+    folder = _open_folder(settings)
+    train, valid, test = read_parts(settings)
+    training.set_seed(settings.seed)
+    model = build(settings, train)
+    started = time.perf_counter()
+    model.fit(
+        train,
+        validation_data=valid,
+        batch_size=settings.batch_size,
+        epochs=settings.epochs,
+        seed=settings.seed,
+        callbacks=training.default_callbacks(
+            folder, settings.monitor, settings.patience
+        ),
+        verbose=verbose,
+    )
+    seconds = time.perf_counter() - started
+    best = load(folder)
+    report = {"settings": settings.to_dict(), "fit_seconds": round(seconds, 1)}
+    report["best"] = json.loads((folder / "best.json").read_text())
+    report["class_counts"] = model.class_counts
+    report["parameters"] = model.count_params()
+    for name, part in (("valid", valid), ("test", test)):
+        if part is not None:
+            report[name] = best.evaluate_report(part).to_dict()
+    with atomic_write(folder / "report.json") as file:
+        json.dump(report, file, indent=1)
+    return best, report
+
+
+def read_parts(settings):
+    """The train, valid and test parts of a run; test may be None."""
+    if settings.data:
+        return tuple(read(settings.data, split=s) for s in ("train", "valid", "test"))
+    train = read(settings.train)
+    if settings.valid:
+        valid = read(settings.valid)
+    else:
+        train, valid = train.split(0.1, seed=settings.seed)
+    return train, valid, read(settings.test) if settings.test else None
+
+
+def build(settings, train):
+    """The compiled model of a run."""
+    tokenizer = settings.tokenizer
+    if tokenizer and settings.tokenizer_settings:
+        tokenizer = TextTokenizer(tokenizer, **settings.tokenizer_settings)
+    model = BATTagger.for_data(
+        train,
+        settings.encoder,
+        tokenizer,
+        scheme=settings.scheme,
+        **{"dtype": settings.precision, **settings.encoder_settings},
+        **settings.model_settings,
+    )
+    steps = settings.epochs * -(-len(train) // settings.batch_size)
+    loss = losses.get(
+        settings.loss, class_counts=model.class_counts, **settings.loss_settings
+    )
+    model.compile(
+        optimizer=build_optimizer(settings, model.encoder.d_model, steps),
+        loss=loss,
+        metrics=["token-macro-f1", "token-macro-f2", "span-f1"],
+        jit_compile=settings.jit_compile,
+    )
+    return model
+
+
+def build_optimizer(settings, d_model, steps):
+    """The optimizer of a run of so many steps."""
+    # 4,000 of the paper's 50 epochs x 1,000 steps.
+    warmup = settings.warmup_steps or max(1, round(0.08 * steps))
+    if settings.optimizer == "bat":
+        # The peak of equation 11 is (d S)^-1/2: keep the one that S = 4,000 has.
+        scale = (warmup / 4000) ** 0.5
+        return training.bat_optimizer(
+            d_model, settings.schedule, warmup_steps=warmup, scale=scale
+        )
+    rate = keras.optimizers.schedules.CosineDecay(
+        0.0,
+        max(1, steps - warmup),
+        alpha=0.01,
+        warmup_target=settings.learning_rate,
+        warmup_steps=warmup,
+    )
+    return keras.optimizers.AdamW(
+        rate, weight_decay=settings.weight_decay, clipnorm=1.0
+    )
+
+
+def _open_folder(settings):
+    """Makes the run's folder, or checks that the one there is of the same run."""
+    folder = Path(settings.output)
+    path = folder / "settings.yaml"
+    values = settings.to_dict()
+    if path.exists():
+        old = yaml.safe_load(path.read_text(encoding="utf-8"))
+        other = [
+            f"{name} {old.get(name)!r} instead of {value!r}"
+            for name, value in values.items()
+            if name not in MAY_CHANGE and old.get(name) != value
+        ]
+        if other:
+            raise ValueError(
+                f"{folder} holds a run with other settings: {'; '.join(other)}. "
+                "Choose another folder, or remove this one to start over."
+            )
+    with atomic_write(path) as file:
+        yaml.safe_dump(values, file, sort_keys=False, allow_unicode=True)
+    return folder

@@ -1,0 +1,92 @@
+"""How much each class counts in a token loss.
+
+N_j is the number of labelled training tokens of class j, N their sum, C the number of
+classes. A token of true class c weighs its own component with a_c and every other
+component j with b_j:
+
+| weighting  | a_c             | b_j                  |
+|------------|-----------------|----------------------|
+| `none`     | 1               | 1                    |
+| `standard` | (N - N_c) / N   | N_j / N              |
+| `ee`       | N / N_c         | N / (N - N_j)        |
+| `array`    | N / N_c         | N / ((C - 1) N_c)    |
+
+`standard` and the paper's `ee` weigh a negative by its own class, `array` by the true
+class of the token: the negatives of a token together weigh as much as its positive.
+"""
+
+import keras
+import numpy as np
+
+from bat_tf._validation import check_choice, sentence
+
+WEIGHTINGS = ("none", "standard", "ee", "array")
+
+
+def check_counts(class_counts):
+    """Returns `class_counts` as a list of numbers, or says what is wrong with it."""
+    try:
+        counts = np.asarray(class_counts, dtype="float64")
+    except (TypeError, ValueError):
+        counts = np.asarray(np.nan)
+    whole = np.all(np.isfinite(counts)) and np.all(counts == np.floor(counts))
+    if counts.ndim != 1 or len(counts) < 2 or not whole or np.any(counts < 0):
+        raise ValueError(
+            sentence(
+                "class_counts",
+                "a list of two or more whole numbers >= 0, the labelled training "
+                "tokens of each class",
+                class_counts,
+                "Pass counts, not frequencies; a class without tokens counts 0.",
+            )
+        )
+    if not counts.any():
+        raise ValueError(
+            sentence("class_counts", "positive for at least one class", class_counts)
+        )
+    return [int(count) for count in counts]
+
+
+@keras.saving.register_keras_serializable(package="bat_tf")
+def class_weights(class_counts, weighting="ee"):
+    """Returns the weight of every component for every true class.
+
+    The table is at the top of this file. A count of 0 is taken as 1 where it would be
+    a denominator: the weight of a class that never occurs in training is large but
+    finite, and has no effect there.
+
+    Args:
+        class_counts: labelled training tokens per class, length C.
+        weighting: `"none"`, `"standard"`, `"ee"` or `"array"`.
+
+    Returns:
+        float64 array `[C, C]`, row = component, column = true class: a on the diagonal,
+        b off it.
+
+    Example:
+        >>> import numpy as np
+        >>> from bat_tf.losses import class_weights
+        >>> np.round(class_weights([80, 15, 5], "array"), 2)
+        array([[ 1.25,  3.33, 10.  ],
+               [ 0.62,  6.67, 10.  ],
+               [ 0.62,  3.33, 20.  ]])
+
+    Reference:
+        Born for Auto-Tagging, appendix A.2. The ratio of `ee` to `standard` is
+        N²/((N - N_i) N_i) for both a and b; the paper's N is a misprint.
+    """
+    check_choice("weighting", weighting, WEIGHTINGS)
+    counts = np.asarray(check_counts(class_counts), dtype="float64")
+    size, total = len(counts), counts.sum()
+    positive, by_component, by_true_class = np.ones((3, size))
+    if weighting == "standard":
+        positive, by_component = (total - counts) / total, counts / total
+    elif weighting != "none":
+        positive = total / np.maximum(counts, 1)
+        if weighting == "ee":
+            by_component = total / np.maximum(total - counts, 1)
+        else:
+            by_true_class = positive / (size - 1)
+    weights = np.outer(by_component, by_true_class)
+    np.fill_diagonal(weights, positive)
+    return weights

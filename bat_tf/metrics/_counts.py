@@ -1,0 +1,138 @@
+"""F scores from three counts per class: true positives, predicted and actual."""
+
+import keras
+from keras import ops
+
+from bat_tf._validation import check_choice, check_number
+
+AVERAGES = ("macro", "micro", "weighted")
+
+
+class CountedFScore(keras.metrics.Metric):
+    """What the F scores of tokens and of spans share: the counts and what they give.
+
+    With true positives TP, predicted P = TP + FP and actual A = TP + FN, counted over
+    everything since the last reset:
+
+        F_β = (1 + β²) TP / (β² A + P)
+
+    A subclass counts with `self.count(true_positives, predicted, actual)` in its
+    `update_state`.
+
+    Args:
+        num_classes: number of classes; the state is three vectors of that length.
+        beta: weight of recall against precision.
+        average: `"macro"`, `"micro"` or `"weighted"` (by actual counts).
+        zero_division: the value of 0/0.
+        name: name of the metric.
+        dtype: dtype of the result.
+    """
+
+    def __init__(
+        self, num_classes, beta, average, zero_division, name=None, dtype=None
+    ):
+        super().__init__(name=name, dtype=dtype)
+        self.beta = check_number("beta", beta, low=0)
+        self.average = check_choice("average", average, AVERAGES)
+        self.zero_division = check_number("zero_division", zero_division, 0, 1)
+        self._direction = "up"  # what EarlyStopping(mode="auto") asks for
+        self.true_positives, self.predicted, self.actual = (
+            self.add_variable((num_classes,), "zeros", dtype="float32", name=name)
+            for name in ("true_positives", "predicted", "actual")
+        )
+
+    def count(self, true_positives, predicted, actual):
+        """Adds the counts of one batch, each of shape [num_classes]."""
+        self.true_positives.assign(self.true_positives + true_positives)
+        self.predicted.assign(self.predicted + predicted)
+        self.actual.assign(self.actual + actual)
+
+    def result(self):
+        return ops.cast(self._averaged()["f_score"], self.dtype)
+
+    def scores(self):
+        """Returns precision, recall and F score, averaged, as a dict of floats."""
+        return {key: float(value) for key, value in self._averaged().items()}
+
+    def per_class(self):
+        """Returns what stands behind the average, as a dict of NumPy vectors.
+
+        The keys are `precision`, `recall`, `f_score`, and the counts
+        `true_positives`, `predicted` and `actual`; one entry per class.
+        """
+        counts = self._counts()
+        values = {**self._scores(*counts.values()), **counts}
+        return {key: ops.convert_to_numpy(value) for key, value in values.items()}
+
+    def counted_classes(self):
+        """Returns 1 for every class that enters the average, else 0."""
+        return ops.ones_like(self.actual)
+
+    def _counts(self):
+        return {
+            "true_positives": ops.copy(self.true_positives),
+            "predicted": ops.copy(self.predicted),
+            "actual": ops.copy(self.actual),
+        }
+
+    def _scores(self, true_positives, predicted, actual):
+        square = self.beta**2
+        return {
+            "precision": self._divide(true_positives, predicted),
+            "recall": self._divide(true_positives, actual),
+            "f_score": self._divide(
+                (1 + square) * true_positives, square * actual + predicted
+            ),
+        }
+
+    def _averaged(self):
+        counts, counted = self._counts(), self.counted_classes()
+        if self.average == "micro":
+            totals = [ops.sum(count * counted) for count in counts.values()]
+            return self._scores(*totals)
+        if self.average == "weighted":
+            counted = counted * counts["actual"]
+        return {
+            key: self._divide(ops.sum(score * counted), ops.sum(counted))
+            for key, score in self._scores(*counts.values()).items()
+        }
+
+    def _divide(self, numerator, denominator):
+        safe = ops.where(denominator == 0, 1.0, denominator)
+        return ops.where(denominator == 0, self.zero_division, numerator / safe)
+
+    def get_config(self):
+        return {
+            "beta": self.beta,
+            "average": self.average,
+            "zero_division": self.zero_division,
+            **super().get_config(),
+        }
+
+
+def tags_and_predictions(y_true, y_pred, num_classes, ignore_index):
+    """Returns true tags and predicted tags, both int32 [B, T].
+
+    Args:
+        y_true: integer tags [B, T].
+        y_pred: scores [B, T, C], of which the largest is the prediction, or tags.
+        num_classes: C.
+        ignore_index: what a token under a Keras mask gets as its true tag.
+    """
+    mask = getattr(y_pred, "_keras_mask", None)
+    y_true, y_pred = ops.cast(y_true, "int32"), ops.convert_to_tensor(y_pred)
+    if len(y_pred.shape) == len(y_true.shape) + 1:
+        if y_pred.shape[-1] != num_classes:
+            raise ValueError(
+                f"`y_pred` must have {num_classes} classes on its last axis, as the "
+                f"metric has. Received: shape {tuple(y_pred.shape)}."
+            )
+        y_pred = ops.argmax(y_pred, axis=-1)
+    elif len(y_pred.shape) != len(y_true.shape):
+        raise ValueError(
+            "`y_pred` must be scores [B, T, C] or tags [B, T] for `y_true` [B, T]. "
+            f"Received: shapes {tuple(y_pred.shape)} and {tuple(y_true.shape)}."
+        )
+    if mask is not None:
+        y_true = ops.where(mask, y_true, ignore_index)
+    return y_true, ops.cast(y_pred, "int32")

@@ -1,0 +1,1 @@
+"""The Keras models: encoder states → logits → tags and labels."""

@@ -1,0 +1,171 @@
+"""Writes SavedModels for TF Serving, and proves that they work before it says so."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+import bat_tf
+
+PROBE_TEXTS = ["", "Café 東京 👍🏽 and a plain word", "二つの単語", "x " * 40]
+
+_PROBE = """
+import json, sys
+import tensorflow as tf
+if sys.argv[2] == "text":
+    import tensorflow_text
+serve = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
+found = serve(text=tf.constant(json.loads(sys.argv[3])))
+assert "bat_tf" not in sys.modules
+answer = {name: value.numpy().tolist() for name, value in found.items()}
+answer["tags"] = [[tag.decode() for tag in row] for row in answer["tags"]]
+print("ANSWER" + json.dumps(answer))
+"""
+
+
+def export_tagger(model, folder, check=True, verbose=False):
+    """Writes `<folder>` with a `serving_default` that takes raw strings.
+
+    The folder is put in place only when it is whole and, with `check`, when a fresh
+    process without bat_tf has loaded it and answered as the model does.
+
+    Args:
+        model: a `BATTagger`.
+        folder: where it goes; TF Serving wants `<name>/<number>`. An earlier export
+            there is replaced; anything else is refused.
+        check: reload it in a fresh process and compare.
+        verbose: print what was written.
+
+    Returns:
+        The folder's path.
+    """
+    folder = Path(folder)
+    if folder.exists() and any(folder.iterdir()) and not _is_saved_model(folder):
+        raise FileExistsError(
+            f"{folder} holds something else than a SavedModel; it is left alone. "
+            "Choose an empty or new folder."
+        )
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        _write(model, unfinished)
+        if check:
+            check_export(model, unfinished)
+        unfinished.chmod(0o755)
+        if folder.exists():
+            shutil.rmtree(folder)
+        os.replace(unfinished, folder)
+    except OSError as error:
+        raise OSError(
+            f"The SavedModel could not be written to {folder}: {error}. Nothing was "
+            "changed there. Free some space or choose another folder."
+        ) from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    if verbose:
+        print(f"SavedModel written to {folder}")
+    return folder
+
+
+def _is_saved_model(folder):
+    return (folder / "saved_model.pb").exists()
+
+
+def _write(model, folder):
+    """The SavedModel itself, its vocabulary and labels as assets, and a description."""
+    serve = model.serving_function()
+    with tempfile.TemporaryDirectory() as scratch:
+        labels = Path(scratch) / "labels.txt"
+        labels.write_text("\n".join(model.kinds.names) + "\n", encoding="utf-8")
+        vocabulary = Path(scratch) / "vocabulary.json"
+        words = json.dumps(model.tokenizer.vocabulary, ensure_ascii=False)
+        vocabulary.write_text(words, encoding="utf-8")
+        module = tf.Module()
+        module.variables_of_model = [variable.value for variable in model.variables]
+        module.tokenizer = model.tokenizer  # owns the lookup table
+        module.labels = tf.saved_model.Asset(str(labels))
+        module.vocabulary = tf.saved_model.Asset(str(vocabulary))
+        signatures = {"serving_default": serve}
+        tf.saved_model.save(module, str(folder), signatures=signatures)
+    description = {
+        "bat_tf": bat_tf.__version__,
+        "tensorflow": tf.__version__,
+        "task": "spans",
+        "labels": list(model.kinds.names),
+        "scheme": model.scheme,
+        "tokenizer": model.tokenizer.kind,
+        "max_length": model.max_length,
+        "overlap": model.overlap,
+        "ops_beyond_core": ops_beyond_core(folder),
+    }
+    extra = folder / "assets.extra"
+    extra.mkdir()
+    text = json.dumps(description, ensure_ascii=False, indent=2)
+    (extra / "bat_tf.json").write_text(text + "\n", encoding="utf-8")
+
+
+def ops_beyond_core(folder):
+    """Names of the operations a SavedModel needs that are not TensorFlow's own.
+
+    None for `characters` and `words`; `wordpiece` needs some of tensorflow_text, which
+    TF Serving links.
+    """
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    saved = saved_model_pb2.SavedModel()
+    saved.ParseFromString((Path(folder) / "saved_model.pb").read_bytes())
+    ops, own = set(), set()
+    for graph in (meta.graph_def for meta in saved.meta_graphs):
+        ops |= {node.op for node in graph.node}
+        for function in graph.library.function:
+            own.add(function.signature.name)
+            ops |= {node.op for node in function.node_def}
+    return sorted(op for op in ops - own if not _is_core(op))
+
+
+def _is_core(op):
+    # tensorflow_text registers its operations in this process too, so the registry
+    # does not tell them apart; the generated modules of TensorFlow do.
+    return hasattr(tf.raw_ops, op)
+
+
+def check_export(model, folder):
+    """Loads a SavedModel in a process without bat_tf and compares its answers.
+
+    Raises:
+        RuntimeError: it does not load there, or it does not answer as the model does.
+    """
+    needs_text = "text" if ops_beyond_core(folder) else "core"
+    command = [sys.executable, "-c", _PROBE, str(folder), needs_text]
+    # The probe must not find bat_tf by accident of where it is started.
+    process = subprocess.run(
+        [*command, json.dumps(PROBE_TEXTS)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""},
+    )
+    answers = [x for x in process.stdout.splitlines() if x.startswith("ANSWER")]
+    if process.returncode or not answers:
+        raise RuntimeError(
+            f"The SavedModel does not load in a fresh process: {process.stderr[-2000:]}"
+        )
+    expected = model.serving_function()(tf.constant(PROBE_TEXTS))
+    for name, value in json.loads(answers[-1][len("ANSWER") :]).items():
+        ours = expected[name].numpy()
+        if name == "tags":
+            same = [[tag.decode() for tag in row] for row in ours] == value
+        else:
+            theirs = np.asarray(value, ours.dtype).reshape(ours.shape)
+            same = np.allclose(theirs, ours, atol=1e-5)
+        if not same:
+            raise RuntimeError(
+                f"The reloaded SavedModel answers otherwise in `{name}`: {value} "
+                f"instead of {ours.tolist()}."
+            )

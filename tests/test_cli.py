@@ -1,0 +1,98 @@
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import tiny
+from typer.testing import CliRunner
+
+import bat_tf
+from bat_tf import cli
+
+runner = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli")
+    tiny.dataset(24).save(folder / "train.jsonl")
+    config = folder / "small.yaml"
+    config.write_text(f"train: {folder / 'train.jsonl'}\nepochs: 1\n")
+    result = runner.invoke(
+        cli.app,
+        [
+            *["train", "--config", str(config), "--output", str(folder / "run")],
+            *[f"--set=encoder_settings.{k}={v}" for k, v in tiny.ENCODER.items()],
+        ],
+    )
+    assert result.exit_code == 0, result.output
+    assert "Best epoch 1" in result.output
+    return folder
+
+
+def call(*arguments, **kwargs):
+    code = "from bat_tf.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        **kwargs,
+    )
+
+
+def test_evaluate_prints_the_tables(run_folder):
+    output = run_folder / "scores.json"
+    arguments = ["evaluate", str(run_folder / "train.jsonl"), "-o", str(output)]
+    result = runner.invoke(cli.app, [*arguments, "--model", str(run_folder / "run")])
+    assert "brand" in result.output and "F2" in result.output
+    assert json.loads(output.read_text())["num_texts"] == 24
+
+
+def test_tag_reads_arguments_files_and_standard_input(run_folder):
+    model = ["--model", str(run_folder / "run"), "--jsonl"]
+    texts = tiny.dataset(3, "test").texts
+    (run_folder / "texts.txt").write_text("\n".join(texts))
+    file = ["--input", str(run_folder / "texts.txt")]
+    outputs = [
+        runner.invoke(cli.app, ["tag", *model, *texts]).output,
+        runner.invoke(cli.app, ["tag", *model, *file]).output,
+        runner.invoke(cli.app, ["tag", *model], input="\n".join(texts)).output,
+    ]
+    assert outputs[0] == outputs[1] == outputs[2]
+    rows = [json.loads(line) for line in outputs[0].splitlines()]
+    assert [row["text"] for row in rows] == texts
+
+
+def test_tag_uses_the_shipped_model_by_default():
+    text = bat_tf.data.read("product_pages/en", split="test")[0]
+    result = runner.invoke(cli.app, ["tag", "--jsonl", text.text])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.output)["spans"]
+
+
+def test_export_and_info(run_folder):
+    target = str(run_folder / "served" / "1")
+    result = runner.invoke(cli.app, ["export", str(run_folder / "run"), target])
+    assert "it answers as the model does" in result.output
+    assert "beyond core TensorFlow: none" in result.output
+    result = runner.invoke(cli.app, ["info", "--model", target])
+    assert "ops_beyond_core" in result.output and "tensorflow 2.21" in result.output
+
+
+def test_errors_are_one_sentence_without_a_traceback(run_folder, tmp_path):
+    process = call("tag", "--model", tmp_path / "nowhere", "text")
+    assert process.returncode == 2
+    assert "There is no model at" in process.stderr
+    assert "Traceback" not in process.stderr
+    (tmp_path / "bad.jsonl").write_text('{"text": "a", "spans": [[0, 9, "x"]]}\n')
+    process = call("train", "--train", tmp_path / "bad.jsonl", "-o", tmp_path / "r")
+    assert process.returncode == 2
+    assert "bad.jsonl, line 1" in process.stderr.replace("\n", "")
+
+
+def test_help_lists_the_commands():
+    process = call("--help", env={**os.environ, "NO_COLOR": "1"})
+    assert process.returncode == 0
+    for command in ("demo", "train", "evaluate", "tag", "export", "info"):
+        assert command in process.stdout

@@ -1,0 +1,151 @@
+import gzip
+import io
+import json
+import tarfile
+import zipfile
+
+import pytest
+
+from bat_tf._validation import DataError
+from bat_tf.data import CORPORA, read
+
+# Examples and spans of train, valid and test, as each SOURCE.txt has them. Where spans
+# overlap (scienceie2017) the shorter ones are left out, and listed.
+SIZES = {
+    "conll2003": [(14041, 23499), (3250, 5942), (3453, 5648)],
+    "zh_ecommerce_ner/ecommerce": [(6000, 29397), (998, 4941), (1000, 4866)],
+    "zh_ecommerce_ner/phantom": [(3989, 12110), (500, 1540), (498, 1567)],
+    "ja_wikipedia_ner": [(4274, 10487), (534, 1404), (535, 1294)],
+    "scienceie2017": [(350, 6732), (50, 1162), (100, 2052)],
+    "inspec_keyphrase": [(1000, 9678), (500, 4553), (500, 4835)],
+}
+
+
+@pytest.fixture
+def own_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("BAT_TF_DATA", str(tmp_path))
+    return tmp_path
+
+
+def test_every_corpus_is_checked():
+    assert set(SIZES) == set(CORPORA)
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_corpora_have_the_published_sizes(data_folder, name):
+    found = []
+    for split in ("train", "valid", "test"):
+        data = read(name, split)
+        assert data.name == f"{name}/{split}"
+        found.append((len(data), data.counts().total() + len(data.skipped)))
+    assert found == SIZES[name]
+
+
+def test_conll2003_has_the_published_kinds(data_folder):
+    data = read("conll2003", "test")
+    assert data.counts() == {"LOC": 1668, "MISC": 702, "ORG": 1661, "PER": 1617}
+    assert data[0].text == "SOCCER - JAPAN GET LUCKY WIN , CHINA IN SURPRISE DEFEAT ."
+    assert sum(len(text.split(" ")) for text in data.texts) == 46435
+
+
+def test_conll2003_joins_the_sentences_of_a_document(data_folder):
+    whole = read("conll2003", "test", documents="joined")
+    assert len(whole) == 231 and whole.counts().total() == 5648
+    parts = read("conll2003", "test", documents="joined", max_words=128)
+    assert max(len(text.split()) for text in parts.texts) <= 128
+    assert 231 < len(parts) < 3453 and parts.counts() == whole.counts()
+
+
+def test_phantom_counts_characters_with_their_blanks(data_folder):
+    data = read("zh_ecommerce_ner/phantom", "test")
+    assert data.counts() == {"product": 1345, "brand": 222}
+    assert sum(len(text) for text in data.texts) == 14680
+    assert sum(text.count(" ") for text in data.texts) == 630
+
+
+def test_ecommerce_keeps_blank_characters(data_folder):
+    texts = read("zh_ecommerce_ner/ecommerce", "train").texts
+    assert sum(len(text) for text in texts) == 174562
+    assert sum(text.count("\u3000") for text in texts) == 6
+
+
+def test_ja_wikipedia_parts_do_not_share_a_sentence(data_folder):
+    parts = [read("ja_wikipedia_ner", split) for split in ("train", "valid", "test")]
+    assert sum(len(part) for part in parts) == 5343
+    assert sum(part.counts()["製品名"] for part in parts) == 1215
+    assert parts[0].texts[:2] == read("ja_wikipedia_ner").texts[:2]
+
+
+def test_scienceie_lists_the_spans_it_drops(data_folder):
+    data = read("scienceie2017", "valid")
+    assert len(data.skipped) == 101
+    assert "dropped, it overlaps a longer one" in str(data.skipped[0])
+
+
+def test_inspec_marks_whole_words_longest_first(own_folder):
+    files = {
+        "1.abstr": b"Fuzzy logic control\r\nFuzzy\n\tlogic, not fuzzy logics or C++.",
+        "1.uncontr": b"fuzzy logic control; fuzzy logic; fuzzy\n\tlogic sets; C++\r\n",
+    }
+    inner, folder = io.BytesIO(), own_folder / "inspec_keyphrase"
+    folder.mkdir()
+    with zipfile.ZipFile(inner, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    with tarfile.open(folder / "Hulth2003.tar.gz", "w:gz") as archive:
+        member = tarfile.TarInfo("Hulth2003/Test.zip")
+        member.size = len(inner.getvalue())
+        archive.addfile(member, io.BytesIO(inner.getvalue()))
+    (example,) = read("inspec_keyphrase", "test")
+    found = [example.text[span.start : span.end] for span in example.spans]
+    assert found == ["Fuzzy logic control", "Fuzzy logic", "C++"]
+    assert example.id == "1"
+
+
+def test_ja_wikipedia_shape(own_folder):
+    rows = [
+        {
+            "curid": str(n),
+            "text": "東京へ",
+            "entities": [{"span": [0, 2], "type": "地名"}],
+        }
+        for n in range(20)
+    ]
+    folder = own_folder / "ja_wikipedia_ner"
+    folder.mkdir()
+    (folder / "ner.json.gz").write_bytes(gzip.compress(json.dumps(rows).encode()))
+    parts = [read("ja_wikipedia_ner", split) for split in ("train", "valid", "test")]
+    assert [len(part) for part in parts] == [16, 2, 2]
+    assert len({example.id for part in parts for example in part}) == 20
+    assert parts[0][0].spans == ((0, 2, "地名"),)
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_a_missing_corpus_says_where_it_comes_from(monkeypatch, own_folder, name):
+    with pytest.raises(
+        FileNotFoundError, match=r"does not exist.*Get it \(.*github.com"
+    ):
+        read(name)
+    monkeypatch.delenv("BAT_TF_DATA")
+    with pytest.raises(FileNotFoundError, match="BAT_TF_DATA is not set.*Get it"):
+        read(name)
+
+
+@pytest.mark.parametrize(
+    "file", ["inspec_keyphrase/Hulth2003.tar.gz", "scienceie2017/scienceie2017.tar.xz"]
+)
+def test_a_broken_archive_is_a_sentence(own_folder, file):
+    path = own_folder / file
+    path.parent.mkdir()
+    path.write_bytes(b"not an archive")
+    with pytest.raises(DataError, match="is not a whole tar archive"):
+        read(path.parent.name)
+
+
+def test_wrong_split_and_option_are_sentences(own_folder):
+    with pytest.raises(
+        ValueError, match="`split` must be one of 'train', 'valid', 'test'"
+    ):
+        read("conll2003", "dev")
+    with pytest.raises(TypeError, match="Its options are: documents, max_words"):
+        read("conll2003", scheme="IOB1")

@@ -1,0 +1,165 @@
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bat_tf._validation import DataError
+from bat_tf.data import Example, Span, TextDataset, read
+from bat_tf.data.dataset import longest_spans
+
+
+def shop():
+    return TextDataset(
+        [
+            Example("red shoes", spans=[(4, 9, "product")], id="a"),
+            Example("Acme hat", spans=[(5, 8, "product"), (0, 4, "brand")]),
+            Example("", spans=[]),
+        ],
+        name="shop",
+    )
+
+
+def numbered(count):
+    return TextDataset(
+        Example(str(n), labels=["even"] * (n % 2 == 0)) for n in range(count)
+    )
+
+
+def test_spans_are_sorted_and_plain():
+    example = Example("Acme hat", spans=[[np.int64(5), 8, "product"], (0, 4, "brand")])
+    assert example.spans == (Span(0, 4, "brand"), Span(5, 8, "product"))
+    assert type(example.spans[1].start) is int
+
+
+def test_a_repeated_label_counts_once():
+    assert Example("x", labels=["b", "a", "b"]).labels == ("b", "a")
+
+
+@pytest.mark.parametrize(
+    "arguments, reason",
+    [
+        ({"text": 5, "spans": []}, "text must be a string"),
+        ({"text": "\ud83d", "spans": []}, "lone surrogate"),
+        ({"text": "ab"}, "this one has neither"),
+        ({"text": "ab", "spans": [], "labels": []}, "this one has both"),
+        ({"text": "ab", "spans": {"a": 1}}, "spans must be a list"),
+        ({"text": "ab", "spans": [[0, 1]]}, r'must be \[start, end, "kind"\]'),
+        ({"text": "ab", "spans": [["0", 1, "k"]]}, "must be whole numbers"),
+        ({"text": "ab", "spans": [[0.0, 1, "k"]]}, "must be whole numbers"),
+        ({"text": "ab", "spans": [[False, True, "k"]]}, "must be whole numbers"),
+        ({"text": "ab", "spans": [[0, 1, 7]]}, "kind of a span must be a name"),
+        ({"text": "ab", "spans": [[0, 1, ""]]}, "kind of a span must be a name"),
+        ({"text": "ab", "spans": [[1, 1, "k"]]}, "ends before it has begun"),
+        ({"text": "東京", "spans": [[0, 6, "k"]]}, "has 2 characters.*not bytes"),
+        ({"text": "ab", "spans": [[-1, 1, "k"]]}, "outside the text"),
+        ({"text": "abc", "spans": [[0, 2, "k"], [1, 3, "m"]]}, "overlap.*longest"),
+        ({"text": "ab", "labels": "news"}, "labels must be a list"),
+        ({"text": "ab", "labels": ["news", None]}, "labels must be names"),
+    ],
+)
+def test_bad_examples_get_a_sentence(arguments, reason):
+    with pytest.raises(ValueError, match=reason):
+        Example(**arguments)
+
+
+def test_a_dataset_is_a_sequence():
+    data = shop()
+    assert len(data) == 3 and data.task == "spans"
+    assert data[1].text == "Acme hat" and data[-1].text == ""
+    assert isinstance(data[:2], TextDataset) and data[:2].texts == data.texts[:2]
+    assert data.take(1).texts == ["red shoes"] and data.take(99).texts == data.texts
+    assert data.kinds == ["brand", "product"]
+    assert [len(spans) for spans in data.spans] == [1, 2, 0]
+    assert (data + data).texts == data.texts * 2
+    assert TextDataset([]).task is None
+
+
+def test_a_dataset_has_one_task():
+    with pytest.raises(
+        ValueError, match=r"spans at 0, labels at 3. Keep two data sets"
+    ):
+        shop() + numbered(1)
+    with pytest.raises(TypeError, match="`examples` must be Example objects"):
+        TextDataset(["just a text"])
+
+
+def test_shuffle_and_split_repeat_with_the_seed():
+    data = numbered(100)
+    assert data.shuffle(3).texts == data.shuffle(3).texts != data.shuffle(4).texts
+    assert sorted(data.shuffle(3).texts) == sorted(data.texts)
+    rest, held_out = data.split(0.1, seed=5)
+    assert (len(rest), len(held_out)) == (90, 10)
+    assert sorted(rest.texts + held_out.texts) == sorted(data.texts)
+    assert held_out.texts == data.split(0.1, seed=5)[1].texts
+    assert held_out.texts != data.split(0.1, seed=6)[1].texts
+
+
+def test_split_never_gives_an_empty_part():
+    assert [len(part) for part in numbered(3).split(0.01, seed=0)] == [2, 1]
+    assert [len(part) for part in numbered(3).split(1.0, seed=0)] == [1, 2]
+    with pytest.raises(ValueError, match="needs two examples"):
+        numbered(1).split(0.5, seed=0)
+    with pytest.raises(ValueError, match="`fraction` must be a number >= 0 and <= 1"):
+        numbered(9).split(20, seed=0)
+
+
+def test_summary_says_what_is_there_and_what_is_not():
+    data = TextDataset(
+        shop(), "shop", skipped=[DataError("shop.jsonl", 7, "not JSON.")]
+    )
+    assert data.summary().splitlines() == [
+        "shop",
+        "  3 examples, 5.7 characters on average, 9 at most",
+        "  3 spans: product 2, brand 1",
+        "  1 left out, first: shop.jsonl, line 7: not JSON.",
+    ]
+    assert repr(numbered(3)) == "<TextDataset: 3 examples, 2 labels (even 2)>"
+    many = TextDataset([Example("x", labels=[f"label {n}" for n in range(1200)])])
+    assert repr(many).endswith("label 4 1, 1,195 more)>")
+    assert repr(TextDataset([])) == "<TextDataset: 0 examples, 0 spans (none)>"
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+
+
+@given(texts, st.lists(texts.filter(bool)), st.none() | texts)
+def test_save_and_read_are_inverse_for_any_text(tmp_path_factory, text, labels, name):
+    path = tmp_path_factory.mktemp("save") / "data.jsonl"
+    data = TextDataset([Example(text, labels=labels, id=name)])
+    data.save(path)
+    assert list(read(path)) == list(data)
+
+
+def test_save_writes_spans_and_compresses(tmp_path):
+    shop().save(tmp_path / "shop.jsonl.gz")
+    assert list(read(tmp_path / "shop.jsonl.gz")) == list(shop())
+
+
+def test_a_failing_save_leaves_the_older_file(tmp_path, monkeypatch):
+    path = tmp_path / "shop.jsonl"
+    shop().save(path)
+    before = path.read_bytes()
+    monkeypatch.setattr("bat_tf.data.dataset.json.dumps", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        shop().save(path)
+    assert path.read_bytes() == before
+
+
+spans = st.builds(
+    lambda start, length, kind: Span(start, start + length, kind),
+    st.integers(0, 20),
+    st.integers(1, 10),
+    st.sampled_from("ab"),
+)
+
+
+@given(st.lists(spans))
+def test_longest_spans_keeps_no_overlap_and_drops_only_for_a_longer_one(given_spans):
+    kept, dropped = longest_spans(given_spans)
+    assert sorted(kept + dropped) == sorted(given_spans)
+    assert all(a.end <= b.start for a, b in pairwise(kept))
+    for span in dropped:
+        rivals = [k for k in kept if k.start < span.end and span.start < k.end]
+        assert any(k.end - k.start >= span.end - span.start for k in rivals)

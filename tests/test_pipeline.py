@@ -1,0 +1,100 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from bat_tf.data import Example, LabelSpace, Span, TextDataset, pipeline
+from bat_tf.text import TextTokenizer
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    tokenizer = TextTokenizer("words")
+    tokenizer.adapt(tiny.dataset().texts)
+    return tokenizer
+
+
+@pytest.fixture(scope="module")
+def examples(tokenizer):
+    data = tiny.dataset()
+    return pipeline.tag_examples(data, tokenizer, LabelSpace(data.kinds), "bio", 256)
+
+
+def rows_of(batches):
+    return [
+        tuple(ids[mask].tolist())
+        for inputs, _ in batches
+        for ids, mask in zip(
+            inputs["token_ids"].numpy(), inputs["padding_mask"].numpy(), strict=True
+        )
+        if mask.any()
+    ]
+
+
+def test_tags_stand_on_the_words_that_are_marked():
+    data = TextDataset([Example("buy the Zorv lamp now", (Span(8, 12, "brand"),))])
+    tokenizer = TextTokenizer("words")
+    tokenizer.adapt(data.texts)
+    examples = pipeline.tag_examples(data, tokenizer, LabelSpace(["brand"]), "bio", 64)
+    assert examples["tags"].to_list() == [[0, 0, 1, 0, 0]]
+    assert pipeline.class_counts(examples, 3) == [4, 1, 0]
+
+
+def test_every_example_comes_once_an_epoch(examples, tokenizer):
+    ordered = rows_of(pipeline.tag_batches(examples, tokenizer, batch_size=5))
+    shuffled = rows_of(pipeline.tag_batches(examples, tokenizer, batch_size=5, seed=3))
+    assert sorted(ordered) == sorted(shuffled)
+    assert len(ordered) == examples["tags"].nrows()
+    assert ordered != shuffled
+
+
+def test_order_is_a_function_of_seed_and_epoch(examples, tokenizer):
+    epoch = tf.Variable(0, dtype=tf.int64)
+    batches = pipeline.tag_batches(examples, tokenizer, seed=3, epoch=epoch)
+    first = rows_of(batches)
+    epoch.assign(1)
+    second = rows_of(batches)
+    # A resumed run starts with a fresh pipeline at a later epoch.
+    again = pipeline.tag_batches(examples, tokenizer, seed=3, epoch=epoch)
+    assert rows_of(again) == second
+    assert first != second
+    epoch.assign(0)
+    assert rows_of(batches) == first
+
+
+def test_cardinality_is_known_for_the_progress_bar(examples, tokenizer):
+    batches = pipeline.tag_batches(examples, tokenizer, batch_size=7, seed=0)
+    assert batches.cardinality().numpy() == sum(1 for _ in batches)
+
+
+def test_fixed_shapes_are_few_and_hold_the_same_examples(examples, tokenizer):
+    loose = pipeline.tag_batches(examples, tokenizer, batch_size=7, num_buckets=3)
+    fixed = pipeline.tag_batches(
+        examples, tokenizer, batch_size=7, num_buckets=3, fixed_shapes=True
+    )
+    shapes = {tuple(tags.shape) for _, tags in fixed}
+    assert len(shapes) <= 3
+    assert all(rows == 7 for rows, _ in shapes)
+    assert sorted(rows_of(fixed)) == sorted(rows_of(loose))
+    count = sum(int(np.sum(tags.numpy() >= 0)) for _, tags in fixed)
+    assert count == examples["tags"].flat_values.shape[0]
+
+
+def test_long_texts_are_cut_not_lost(tokenizer):
+    text = " ".join(f"word{number}" for number in range(100))
+    data = TextDataset([Example(text, ())])
+    examples = pipeline.tag_examples(data, tokenizer, LabelSpace(["brand"]), "bio", 32)
+    assert max(examples["tags"].row_lengths().numpy()) <= 32
+    assert sum(examples["tags"].row_lengths().numpy()) == 100
+
+
+def test_special_tokens_have_no_tag():
+    data = tiny.dataset(8)
+    tokenizer = TextTokenizer("wordpiece", vocabulary_size=300)
+    tokenizer.adapt(data.texts)
+    kinds = LabelSpace(data.kinds)
+    examples = pipeline.tag_examples(data, tokenizer, kinds, "bio", 256)
+    for inputs, tags in pipeline.tag_batches(examples, tokenizer, batch_size=4):
+        assert inputs["token_ids"].shape == tags.shape
+        assert np.all(tags.numpy()[:, 0] == -1)
+        assert np.all(tags.numpy()[~inputs["padding_mask"].numpy()] == -1)

@@ -1,0 +1,72 @@
+import json
+
+import pytest
+import tiny
+import yaml
+
+from bat_tf.experiments.run import RunSettings, build_optimizer, run
+
+
+@pytest.fixture
+def files(tmp_path):
+    tiny.dataset(24).save(tmp_path / "train.jsonl")
+    tiny.dataset(8, "valid").save(tmp_path / "valid.jsonl")
+    return tmp_path
+
+
+def settings_of(files, **changes):
+    return RunSettings.of(
+        **{
+            "train": str(files / "train.jsonl"),
+            "valid": str(files / "valid.jsonl"),
+            "output": str(files / "run"),
+            "encoder_settings": tiny.ENCODER,
+            "epochs": 1,
+            **changes,
+        }
+    )
+
+
+def test_a_run_leaves_what_is_needed_to_repeat_it(files):
+    model, report = run(settings_of(files), verbose=0)
+    saved = RunSettings.load(files / "run" / "settings.yaml")
+    assert saved == settings_of(files)
+    assert json.loads((files / "run" / "report.json").read_text())["best"]["epoch"] == 1
+    assert model.tag("a lamp") is not None
+    assert 0 <= report["valid"]["values"]["token_macro_f1"] <= 1
+
+
+def test_a_folder_with_another_run_is_left_alone(files):
+    run(settings_of(files), verbose=0)
+    with pytest.raises(ValueError, match="loss 'ce' instead of 'pbp'"):
+        run(settings_of(files, loss="pbp"), verbose=0)
+    # More epochs of the same run are a continuation.
+    _, report = run(settings_of(files, epochs=2), verbose=0)
+    assert report["best"]["epoch"] in (1, 2)
+    history = (files / "run" / "history.csv").read_text().splitlines()
+    assert [line.split(",")[0] for line in history] == ["epoch", "0", "1"]
+
+
+def test_settings_that_do_not_exist_are_named(tmp_path):
+    with pytest.raises(ValueError, match="`setting` must be one of.*'learning_rat'"):
+        RunSettings.of(train="x", learning_rat=1)
+    with pytest.raises(ValueError, match="`data` must be given"):
+        RunSettings.of(epochs=3)
+    (tmp_path / "bad.yaml").write_text("a: [1, 2")
+    with pytest.raises(ValueError, match="bad.yaml is not YAML"):
+        RunSettings.load(tmp_path / "bad.yaml")
+
+
+def test_yaml_file_and_changes(tmp_path):
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump({"train": "a", "epochs": 7}))
+    settings = RunSettings.load(tmp_path / "run.yaml", epochs=8)
+    assert (settings.train, settings.epochs) == ("a", 8)
+
+
+def test_warm_up_scales_with_the_run_and_the_peak_stays():
+    settings = RunSettings.of(train="x", optimizer="bat")
+    rate = build_optimizer(settings, 128, steps=1000).get_config()["learning_rate"]
+    assert rate["config"]["warmup_steps"] == 80
+    peak = (128 * 4000) ** -0.5
+    schedule = build_optimizer(settings, 128, steps=1000)._learning_rate
+    assert float(schedule(79)) == pytest.approx(peak, rel=1e-5)

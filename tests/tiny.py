@@ -1,0 +1,19 @@
+"""Small data and models that many test files share."""
+
+import bat_tf
+
+ENCODER = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_layers": 1}
+
+
+def dataset(size=48, split="train"):
+    return bat_tf.data.read("product_pages/en", split=split).take(size)
+
+
+def tagger(train=None, tokenizer="words", compiled=True, **settings):
+    bat_tf.training.set_seed(1)
+    model = bat_tf.BATTagger.for_data(
+        train or dataset(), tokenizer=tokenizer, **{**ENCODER, **settings}
+    )
+    if compiled:
+        model.compile("adam", loss="ce", metrics=["token-macro-f1", "token-macro-f2"])
+    return model
