@@ -1,3 +1,42 @@
-"""bat_tf: put tags on text with TensorFlow and Keras 3."""
+"""bat_tf: put tags on text with TensorFlow and Keras 3.
+
+Importing it registers every layer, loss, metric and model, so that
+`keras.saving.load_model` works on what it saved, and changes nothing else.
+"""
 
 __version__ = "0.1.0"
+
+from bat_tf import (
+    data,
+    encoders,
+    layers,
+    losses,
+    metrics,
+    models,
+    schedules,
+    serving,
+    text,
+    training,
+)
+from bat_tf.data import LabelSpace, TextDataset
+from bat_tf.models import BATTagger
+from bat_tf.serving import load
+from bat_tf.text import TextTokenizer
+
+__all__ = [
+    "BATTagger",
+    "LabelSpace",
+    "TextDataset",
+    "TextTokenizer",
+    "data",
+    "encoders",
+    "layers",
+    "load",
+    "losses",
+    "metrics",
+    "models",
+    "schedules",
+    "serving",
+    "text",
+    "training",
+]

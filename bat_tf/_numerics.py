@@ -37,10 +37,10 @@ def masked_logsumexp(x, mask, axis=-1, keepdims=False):
 def log_softmax_and_complement(logits, is_top):
     r"""Returns log p and log(1 - p) of the softmax over the last axis.
 
-    With a = argmax z and d = z_a - LSE_{k≠a} z_k:
+    With a = argmax z, shifted so that z_a = 0, and r = LSE_{k≠a} z_k:
 
-        log p_a = -softplus(-d)        log(1 - p_a) = -softplus(d)
-        log p_j = z_j - z_a + log p_a  log(1 - p_j) = log1p(-p_j),  j ≠ a
+        log p_a = -softplus(r)       log(1 - p_a) = r - softplus(r)
+        log p_j = z_j - softplus(r)  log(1 - p_j) = log1p(-p_j),  j ≠ a
 
     No entry is ever the logarithm of a difference of nearly equal numbers: p_a, which
     may round to 1, is never subtracted from 1, and p_j is at most 1/2.
@@ -53,14 +53,13 @@ def log_softmax_and_complement(logits, is_top):
         Two tensors `[..., C]`, float32 or better.
     """
     logits = at_least_float32(logits)
-    # The softmax does not feel the shift, the rounding of large logits does.
-    logits = logits - ops.stop_gradient(ops.max(logits, axis=-1, keepdims=True))
     top = ops.sum(ops.where(is_top, logits, 0.0), axis=-1, keepdims=True)
+    logits = logits - top
     rest = masked_logsumexp(logits, ops.logical_not(is_top), keepdims=True)
-    log_p_top = -ops.softplus(rest - top)
-    log_p = logits - top + log_p_top
+    log_p_top = -ops.softplus(rest)
+    log_p = logits + log_p_top
     p_others = ops.exp(ops.where(is_top, LARGE_NEGATIVE, log_p))
-    log_not_p = ops.where(is_top, -ops.softplus(top - rest), ops.log1p(-p_others))
+    log_not_p = ops.where(is_top, rest + log_p_top, ops.log1p(-p_others))
     return log_p, log_not_p
 
 

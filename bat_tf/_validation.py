@@ -41,7 +41,9 @@ def check_number(argument, value, low=None, high=None, integer=False):
     """Returns `value` if it is a number in [low, high], else raises."""
     kind = int if integer else (int, float)
     number = isinstance(value, kind) and not isinstance(value, bool)
-    inside = number and (low is None or value >= low) and (high is None or value <= high)
+    inside = (
+        number and (low is None or value >= low) and (high is None or value <= high)
+    )
     if not inside:
         bounds = [f">= {low}"] * (low is not None) + [f"<= {high}"] * (high is not None)
         name = "an integer" if integer else "a number"

@@ -5,7 +5,7 @@ the object and what a batch looks like, and inherits the tests:
 
     @pytest.mark.parametrize("name", ["ce", "pbp"])
     class TestProperties(cases.LossCases):
-        def make(self, name, **settings): ...
+        def make(self, name, /, **settings): ...
         def batch(self, rows, seed): ...
 """
 
@@ -25,8 +25,8 @@ def close(actual, expected, tolerance=2e-5):
     assert np.all(error <= tolerance), f"off by {np.max(error)}: {actual}, {expected}"
 
 
-def value_and_gradient(loss, y_true, y_pred, sample_weight=None, mode="eager"):
-    """Runs a loss eagerly, as a graph or under XLA; returns NumPy arrays."""
+def value_and_gradient(loss, y_true, y_pred, sample_weight=None, jit_compile=False):
+    """Runs a loss eagerly or under XLA; returns NumPy arrays."""
 
     def run(y_true, y_pred):
         with tf.GradientTape() as tape:
@@ -34,8 +34,8 @@ def value_and_gradient(loss, y_true, y_pred, sample_weight=None, mode="eager"):
             value = loss(y_true, y_pred, sample_weight)
         return value, tape.gradient(value, y_pred)
 
-    if mode != "eager":
-        run = tf.function(run, jit_compile=mode == "xla")
+    if jit_compile:
+        run = tf.function(run, jit_compile=True)
     value, gradient = run(tf.constant(y_true), tf.convert_to_tensor(y_pred))
     return value.numpy(), tf.cast(gradient, "float64").numpy()
 
@@ -70,9 +70,10 @@ def fit_step(losses, y_true, logits, jit_compile=False):
     outputs = {name: head(inputs) for name, head in heads.items()}
     model = keras.Model(inputs, outputs)
     optimizer = keras.optimizers.SGD(1.0)
+    optimizer.build(model.trainable_variables)  # or the step is traced twice
     model.compile(optimizer, loss=dict(losses), jit_compile=jit_compile)
     x, y = np.zeros((len(logits), 1)), {name: np.asarray(y_true) for name in losses}
-    history = model.fit(x, y, batch_size=len(logits), verbose=0).history
+    history = model.fit(x, y, batch_size=len(logits), shuffle=False, verbose=0).history
     single = len(losses) == 1
     return {
         name: (
@@ -95,7 +96,7 @@ def round_trip(thing):
 class LossCases:
     """Properties of every loss; `y_pred` is always logits."""
 
-    def make(self, name, **settings):
+    def make(self, name, /, **settings):
         raise NotImplementedError
 
     def batch(self, rows, seed):
@@ -109,13 +110,15 @@ class LossCases:
         assert np.isfinite(value) and value > 0
         assert np.isfinite(gradient).all() and np.abs(gradient).max() > 0
 
-    @pytest.mark.parametrize("mode", ["eager", "xla"])
-    def test_is_finite_at_large_logits(self, name, mode):
-        y_true, y_pred = self.batch(rows=16, seed=1)
+    def test_is_finite_at_large_logits_and_the_same_compiled(self, name):
+        loss, (y_true, y_pred) = self.make(name), self.batch(rows=16, seed=1)
         levels = np.array([-1e4, -88.0, -1e-6, 0.0, 88.0, 1e4], "float32")
-        y_pred = np.random.default_rng(1).choice(levels, y_pred.shape)
-        value, gradient = value_and_gradient(self.make(name), y_true, y_pred, mode=mode)
+        y_pred[4:] = np.random.default_rng(1).choice(levels, y_pred[4:].shape)
+        value, gradient = value_and_gradient(loss, y_true, y_pred)
         assert np.isfinite(value) and np.isfinite(gradient).all()
+        compiled = value_and_gradient(loss, y_true, y_pred, jit_compile=True)
+        close(compiled[0], value)
+        close(compiled[1], gradient)
 
     def test_gradient_is_the_slope(self, name):
         loss = self.make(name, dtype="float64")
@@ -130,15 +133,6 @@ class LossCases:
         )
         slope = float(ahead - behind) / (2 * step)
         close(np.sum(gradient * direction), slope, 1e-5)
-
-    @pytest.mark.parametrize("mode", ["graph", "xla"])
-    def test_compiled_is_the_same(self, name, mode):
-        loss, (y_true, y_pred) = self.make(name), self.batch(rows=4, seed=3)
-        eager = value_and_gradient(loss, y_true, y_pred)
-        for compiled, expected in zip(
-            value_and_gradient(loss, y_true, y_pred, mode=mode), eager, strict=True
-        ):
-            close(compiled, expected)
 
     def test_order_of_rows_does_not_matter(self, name):
         loss, (y_true, y_pred) = self.make(name), self.batch(rows=5, seed=4)
@@ -171,7 +165,7 @@ class LossCases:
         loss = self.make(name, reduction="sum", name="mine")
         fresh = round_trip(loss)
         assert fresh.name == "mine"
-        assert float(fresh(y_true, y_pred)) == float(loss(y_true, y_pred))
+        close(fresh(y_true, y_pred), loss(y_true, y_pred), 0)
 
     def test_keeps_its_dtype_when_reloaded(self, name):
         y_true, y_pred = self.batch(rows=3, seed=8)
@@ -183,7 +177,7 @@ class LossCases:
 class MetricCases:
     """Properties of every metric that counts rows."""
 
-    def make(self, name, **settings):
+    def make(self, name, /, **settings):
         raise NotImplementedError
 
     def batch(self, rows, seed):

@@ -25,8 +25,8 @@ def test_f2_weighs_recall():
 
 
 def test_report_agrees_with_keras_metrics_and_prints():
-    model = tiny.tagger()
     data = tiny.dataset(16)
+    model = tiny.tagger(data)
     model.fit(data, epochs=1, verbose=0)
     report = TaggingReport.of(model, data)
     logs = model.evaluate(data, verbose=0, return_dict=True)

@@ -36,7 +36,7 @@ def test_printed_beta_of_v3_is_a_misprint(vectors):
         rtol=1e-6,
     )
     steps = np.arange(3700, 4100)
-    assert steps[np.argmax(rates(schedule, steps))] == 3844
+    assert steps[np.argmax(rates(schedule, steps))] == 3845
     assert steps[np.argmax(rates(BATSchedule.version("v3", 128), steps))] == 4000
 
 

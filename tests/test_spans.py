@@ -17,7 +17,7 @@ PLAIN = ["none", "name", "place"]
 
 @pytest.mark.parametrize("name", ["bio", "plain"])
 class TestProperties(cases.MetricCases):
-    def make(self, name, **settings):
+    def make(self, name, /, **settings):
         names = BIO if name == "bio" else PLAIN
         return bat_tf.metrics.get("span-f1", tag_names=names, scheme=name, **settings)
 
@@ -49,7 +49,7 @@ def tag_pairs(draw, size):
     return y_true, np.where((y_true >= 0) & agree, y_true, y_pred)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(tag_pairs(len(BIO)), st.sampled_from(["micro", "macro", "weighted"]))
 def test_equals_seqeval_strict(pair, average):
     """On every sequence, illegal ones included."""
@@ -70,7 +70,7 @@ def test_equals_seqeval_strict(pair, average):
         cases.close(scores["f_score" if key == "f1" else key], expected, 1e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(tag_pairs(len(PLAIN)))
 def test_plain_equals_the_oracle(pair):
     y_true, y_pred = pair

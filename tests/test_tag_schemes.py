@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bat_tf.data.dataset import Span
@@ -46,6 +46,7 @@ def sentences(draw):
 schemes = st.sampled_from(["IOB1", "IOB2", "BIOES"])
 
 
+@settings(deadline=None)
 @given(sentences(), schemes)
 def test_tags_give_back_the_spans_in_every_scheme(sentence, scheme):
     length, spans = sentence
@@ -54,6 +55,7 @@ def test_tags_give_back_the_spans_in_every_scheme(sentence, scheme):
     assert tags_to_spans(tags) == spans
 
 
+@settings(deadline=None)
 @given(st.lists(sentences(), min_size=1), schemes)
 def test_the_scheme_found_reads_the_file_right(corpus, scheme):
     # A few sentences may fit two schemes; what counts is that the spans come out right.

@@ -54,7 +54,7 @@ def inputs(case):
 
 @pytest.mark.parametrize("name", NAMED)
 class TestProperties(cases.LossCases):
-    def make(self, name, **settings):
+    def make(self, name, /, **settings):
         return bat_tf.losses.get(name, class_counts=[70, 20, 0, 9], **settings)
 
     def batch(self, rows, seed):
@@ -65,27 +65,15 @@ class TestProperties(cases.LossCases):
 
 @pytest.mark.parametrize("size", ["c3", "c5"])
 class TestVectors:
-    @pytest.mark.parametrize("mode", ["eager", "xla"])
     @pytest.mark.parametrize("name", VECTORS)
-    def test_value_and_gradient(self, vectors, size, name, mode):
+    def test_value_and_gradient(self, vectors, size, name):
         case = vectors[f"token/{size}/{name}"]
         expected = case["expected"]
-        value, gradient = cases.value_and_gradient(
-            public_loss(case), *inputs(case), mode=mode
-        )
+        value, gradient = cases.value_and_gradient(public_loss(case), *inputs(case))
         cases.close(value, expected["value"])
         cases.close(gradient, expected["grad_logits"])
         per_token = public_loss(case, reduction=None)(*inputs(case))
         cases.close(per_token, expected["per_token"])
-
-    @pytest.mark.parametrize("jit_compile", [False, True])
-    def test_inside_fit(self, vectors, size, jit_compile):
-        chosen = {name: vectors[f"token/{size}/{name}"] for name in VECTORS}
-        losses = {name: public_loss(case) for name, case in chosen.items()}
-        steps = cases.fit_step(losses, *inputs(chosen["CE"]), jit_compile=jit_compile)
-        for name, (value, gradient) in steps.items():
-            cases.close(value, chosen[name]["expected"]["value"])
-            cases.close(gradient, chosen[name]["expected"]["grad_logits"])
 
     @pytest.mark.parametrize("name", NAMED)
     def test_by_name(self, vectors, size, name):
@@ -107,12 +95,29 @@ class TestVectors:
         cases.close(loss(*inputs(case)), case["expected"]["value"])
 
 
-@pytest.mark.parametrize("mode", ["eager", "xla"])
+@pytest.mark.parametrize(
+    "size, jit_compile",
+    [
+        ("c3", False),
+        ("c5", True),
+        pytest.param("c3", True, marks=pytest.mark.slow),
+        pytest.param("c5", False, marks=pytest.mark.slow),
+    ],
+)
+def test_vectors_inside_fit(vectors, size, jit_compile):
+    chosen = {name: vectors[f"token/{size}/{name}"] for name in VECTORS}
+    losses = {name: public_loss(case) for name, case in chosen.items()}
+    steps = cases.fit_step(losses, *inputs(chosen["CE"]), jit_compile=jit_compile)
+    for name, (value, gradient) in steps.items():
+        cases.close(value, chosen[name]["expected"]["value"])
+        cases.close(gradient, chosen[name]["expected"]["grad_logits"])
+
+
 @pytest.mark.parametrize("name", ["CE", "CECL", "PBP"])
-def test_extreme_vectors(vectors, name, mode):
+def test_extreme_vectors(vectors, name):
     case = vectors[f"token/extreme/{name}"]
     value, gradient = cases.value_and_gradient(
-        public_loss(case, reduction=None), *inputs(case), mode=mode
+        public_loss(case, reduction=None), *inputs(case)
     )
     cases.close(value, case["expected"]["per_token"])
     assert np.isfinite(gradient).all()

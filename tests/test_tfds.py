@@ -73,7 +73,7 @@ def test_one_truth_value_per_label(tmp_path):
     ]
     store("feelings", tmp_path, forms, rows)
     labels = read("tfds:feelings", data_dir=tmp_path).labels
-    assert [set(names) for names in labels] == [{"joy"}, {"joy", "fear"}, set()]
+    assert labels == [("joy",), ("fear", "joy"), ()]
     assert read("tfds:feelings", data_dir=tmp_path, labels=["fear"]).labels == [
         (),
         ("fear",),
@@ -138,7 +138,7 @@ def test_classes_strings_and_named_features(tmp_path):
     assert labels(labels="class") == [("good",), ()]
     assert labels(labels="place") == [("Rome",), ()]
     assert labels(labels=["heat"]) == [("heat",), ()]
-    with pytest.raises(ValueError, match="`text` must be the name.*title, body, class"):
+    with pytest.raises(ValueError, match="`text` must be the name.*body, class, heat"):
         read("tfds:many", data_dir=tmp_path)
     with pytest.raises(ValueError, match="`labels` must be the name .*'nothing'"):
         labels(labels="nothing")
@@ -147,20 +147,31 @@ def test_classes_strings_and_named_features(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name, task",
-    [
-        ("goemotions", "labels"),
-        ("imdb_reviews", "labels"),
-        ("ag_news_subset", "labels"),
-        ("glue/cola", "labels"),
-        ("conll2003", "spans"),
-    ],
+    "name", ["goemotions", "imdb_reviews", "ag_news_subset", "glue/cola"]
 )
-def test_the_features_of_public_sets_are_found(tmp_path, name, task):
-    # TFDS's mock writes random rows with the set's own features; no network is needed.
+def test_the_features_of_public_sets_are_found(tmp_path, name):
+    # TFDS's mock makes random rows with the set's own features; no network is needed.
     with tfds.testing.mock_data(num_examples=3):
         data = read(f"tfds:{name}", data_dir=tmp_path)
-    assert len(data) == 3 and data.task == task
+    assert len(data) == 3 and data.task == "labels"
+
+
+def test_public_sets_with_tags_become_spans(tmp_path):
+    forms = dict(tfds.builder("conll2003", data_dir=tmp_path).info.features.items())
+    rows = [
+        {
+            "tokens": ["Rome", "fell"],
+            "pos": ["NNP", "VBD"],
+            "chunks": ["B-NP", "B-VP"],
+            "ner": ["B-LOC", "O"],
+        },
+        {"tokens": ["so"], "pos": ["RB"], "chunks": ["O"], "ner": ["O", "O"]},
+    ]
+    store("conll_like", tmp_path, forms, rows)
+    with pytest.raises(DataError, match="line 2: 1 tokens, but 2 tags"):
+        read("tfds:conll_like", data_dir=tmp_path)
+    data = read("tfds:conll_like", data_dir=tmp_path, on_error="skip")
+    assert data.spans == [((0, 4, "LOC"),)]
 
 
 def test_goemotions_has_its_28_labels(tmp_path):

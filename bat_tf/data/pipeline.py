@@ -125,7 +125,7 @@ def tag_batches(
     )
     count = sum(-(-size // batch_size) for size in np.bincount(bucket).tolist())
     return (
-        grouped.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        grouped.map(batch)
         .apply(tf.data.experimental.assert_cardinality(count))
         .prefetch(tf.data.AUTOTUNE)
     )

@@ -190,7 +190,7 @@ class _Page:
     def __init__(self, dice, lexicon, split, category):
         self.dice, self.lexicon = dice, lexicon
         self.split, self.category = split, category
-        self.lists = lexicon.slots | lexicon.categories[category]
+        self.lists = lexicon.categories[category]
         self.used = set()
         product, head = lexicon.product(dice, self._part(), category)
         brand = lexicon.brand(dice, self._part())
@@ -287,10 +287,11 @@ def _compose(page, platform, target, count):
         if not fitting:
             continue
         pieces = page.render(page.choose(fitting))
-        if length + size(pieces) / 2 > wanted:
+        more = size(pieces)
+        if length + more / 2 > wanted:
             break
         written[place] = pieces
-        length += size(pieces)
+        length += more
     return [piece for place in sorted(written) for piece in written[place]]
 
 

@@ -1,12 +1,11 @@
 """The words of the embedded corpus, dealt out to training and held-out pages.
 
-Thousands of brands are made from syllables and word parts, products from nouns with a
-type or a material before them. Each brand, noun and compound belongs to exactly one of
-train, valid and test, whatever the seed of the pages, so that words kept out of
-training cannot leak into it.
+1,500 brands of each language are made from syllables and word parts, products from
+nouns with a type or a material before them. Each brand, noun and compound belongs to
+exactly one of train, valid and test, whatever the seed of the pages, so that words kept
+out of training cannot leak into it.
 """
 
-import itertools
 import random
 import re
 import zlib
@@ -23,25 +22,38 @@ _NUM_COMPOUNDS = 36
 
 
 def items(text):
-    """Splits a list of the word files, "a | b | c", into its items.
+    """Splits a list of the word files into its items.
 
-    >>> items("oak | carbon steel")
-    ['oak', 'carbon steel']
+    Example:
+        >>> items("oak | carbon steel")
+        ['oak', 'carbon steel']
     """
     return [" ".join(item.split()) for item in text.split("|")]
 
 
 def pick(dice, choices, skew=1):
-    """Picks one of `choices`; the first ones more often if `skew` is above 1.
+    """Picks one of `choices`; with `skew` 2 the first ones are by far the most likely.
 
-    Only `random()` is used: of all of `random.Random`, it alone is promised to give the
-    same numbers in every version of Python.
+    Only `random()` and products of it are used: they alone are promised to be the same
+    in every version of Python, on every machine.
+
+    Example:
+        >>> pick(random.Random(0), "abcdef")
+        'f'
     """
-    return choices[int(len(choices) * dice.random() ** skew)]
+    place = dice.random()
+    for _ in range(skew - 1):
+        place *= dice.random()
+    return choices[int(len(choices) * place)]
 
 
 def part_of(position):
-    """Which pages the word at `position` belongs to: 4 of 6 to train, 1, 1."""
+    """Says which part of the corpus owns the word at `position` of a list.
+
+    Example:
+        >>> [part_of(position) for position in range(6)]
+        ['train', 'valid', 'train', 'test', 'train', 'train']
+    """
     return ("train", "valid", "train", "test", "train", "train")[position % 6]
 
 
@@ -51,23 +63,30 @@ class Lexicon:
     Args:
         words: one of the modules `product_words_en`, `product_words_zh`,
             `product_words_ja`.
+
+    Example:
+        >>> from bat_tf.data import product_words_en
+        >>> lexicon = Lexicon(product_words_en)
+        >>> lexicon.product(random.Random(1), "train", "lighting")
+        ('spotlight', 'spotlight')
     """
 
     def __init__(self, words):
         self._bare, self._prices = words.BARE, words.PRICES
         self._cents = words.CENTS
-        self.slots = {name: items(text) for name, text in words.SLOTS.items()}
+        # A category's own list of a name goes before the language's.
         self.categories = {
-            name: {slot: items(text) for slot, text in lists.items()}
+            name: {slot: items(text) for slot, text in (words.SLOTS | lists).items()}
             for name, lists in words.CATEGORIES.items()
         }
         for lists in self.categories.values():
             lists["genre"] = [path.split(">")[-1].strip() for path in lists["path"]]
+        common, made = items(words.COMMON_BRANDS), _brands(words)
         self._brands = {"train": [], "valid": [], "test": []}
-        for position, brand in enumerate(_brands(words)):
+        for position, brand in enumerate(name for name in made if name not in common):
             self._brands[part_of(position)].append(brand)
         # Common words stand in texts of every part, so they are never held out.
-        for position, brand in enumerate(items(words.COMMON_BRANDS)):
+        for position, brand in enumerate(common):
             self._brands["train"].insert(5 * position, brand)
         self._products = {
             name: _products(lists, words.JOINER)
@@ -76,17 +95,17 @@ class Lexicon:
 
     def brand(self, dice, part):
         """Draws a brand; few are frequent, most are rare, as in any shop."""
-        return pick(dice, self._brands[part], skew=2.5)
+        return pick(dice, self._brands[part], skew=2)
 
     def product(self, dice, part, category):
         """Draws a product as (name, bare noun)."""
         bare, compounds = self._products[category][part]
-        return pick(dice, bare if dice.random() < self._bare else compounds, skew=1.5)
+        return pick(dice, bare if dice.random() < self._bare else compounds)
 
     def price(self, dice):
         """Draws a price and a higher one that it is said to have been."""
         low, high = self._prices
-        now = int(low + (high - low) * dice.random() ** 3)
+        now = pick(dice, range(low, high), skew=2)
         was = now + int(now * (0.1 + dice.random()))
         return f"{now}{self._cents}", f"{was}{self._cents}"
 
@@ -108,8 +127,9 @@ def _brands(words):
         spelled["Latin"] = latin.capitalize()
         drawn = {name: pick(dice, choices) for name, choices in parts.items()}
         name = pick(dice, words.BRAND_FORMS).format(**spelled, **drawn)
-        brands[name[0].upper() + name[1:]] = True
-    return list(brands)
+        # Capitals do not make another name: only one of Trimora and TRIMORA is kept.
+        brands.setdefault(name.lower(), name[0].upper() + name[1:])
+    return list(brands.values())
 
 
 def _products(lists, joiner):
@@ -117,20 +137,19 @@ def _products(lists, joiner):
     products = {part: ([], []) for part in ("train", "valid", "test")}
     for position, head in enumerate(lists["head"]):
         products[part_of(position)][0].append((head, head))
+    # One word before the noun, or a type and a material.
     before = [(word,) for word in (*lists["kind"], *lists["material"])]
-    before += itertools.product(lists["kind"], lists["material"])
-    # Any order that is neither alphabetical nor bound to Python's hash will do.
-    compounds = sorted(
-        (zlib.crc32(joiner.join((*words, head)).encode()), position, words, head)
+    before += zip(lists["kind"], lists["material"], strict=True)
+    compounds = [
+        (joiner.join((*words, head)), head, part_of(position))
         for position, head in enumerate(lists["head"])
         for words in before
-        if len(words) == 1 or zlib.crc32(joiner.join((*words, head)).encode()) % 8 == 0
-    )
-    for order, position, words, head in compounds:
+    ]
+    # Any order will do that is neither the alphabet's nor that of Python's own hash.
+    compounds.sort(key=lambda compound: zlib.crc32(compound[0].encode()))
+    for position, (name, head, part) in enumerate(compounds):
         # A compound of a held-out noun is held out with it.
-        part = part_of(position)
-        part = part_of(order) if part == "train" else part
-        chosen = products[part][1]
-        if len(chosen) < _NUM_COMPOUNDS:
-            chosen.append((joiner.join((*words, head)), head))
+        owner = part_of(position) if part == "train" else part
+        if len(products[owner][1]) < _NUM_COMPOUNDS:
+            products[owner][1].append((name, head))
     return products

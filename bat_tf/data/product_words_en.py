@@ -93,27 +93,12 @@ CATEGORIES = {
             | headset | radio | record player | subwoofer | neckband | boombox""",
         "kind": "wireless | noise cancelling | portable | waterproof | compact",
         "material": "studio | gaming | karaoke | sports | retro",
-        "spec": "20 W | 30 hour battery | USB C | with case | dual driver | LED display",
+        "spec": "20 W | 30 hour battery | USB C | with case | dual driver | 5 inch",
         "feature": """pairs with your phone in seconds | deep bass and clear voices
             | sounds clear even outdoors | charges fully in one hour
             | light enough for a small bag | connects to two devices at once
             | low delay for films and games""",
         "use": "commuting | podcasts | home parties | long flights",
-        "rival": FITS,
-    },
-    "charging": {
-        "path": "Electronics > Phone Accessories",
-        "head": """power bank | charging cable | wall charger | phone stand | phone case
-            | charging pad | car mount | charging dock | battery pack | cable adapter
-            | car charger | phone grip""",
-        "kind": "magnetic | fast | slim | foldable | travel",
-        "material": "silicone | leather | nylon | aluminium | wooden",
-        "spec": "pack of 2 | USB C | 65 W | pack of 3 | 20 W | with pouch",
-        "feature": """does not run hot | survives drops from two metres
-            | works through most cases | passed all safety tests
-            | will not scratch your phone | fits easily in a pocket
-            | snaps on and holds tight""",
-        "use": "travel days | your desk | the car | long weekends",
         "rival": FITS,
     },
     "bags": {
@@ -173,34 +158,6 @@ CATEGORIES = {
         "use": "busy mornings | lunch boxes | movie nights | hampers",
         "colour": "original | mild | extra bold | limited edition | {plain} tin",
         "service": PERISHABLE,
-    },
-    "outdoor": {
-        "path": "Sports > Camping",
-        "head": """tent | sleeping bag | camping chair | hammock | camping table | cot
-            | picnic blanket | sun shelter | sleeping pad | camp stool | tarp
-            | windbreak""",
-        "kind": "ultralight | inflatable | compact | collapsible | four season",
-        "material": "ripstop | aluminium | mesh | canvas | recycled",
-        "spec": "2 person | 900 g | with carry bag | 1.8 kg | extra wide | double",
-        "feature": """ready in under three minutes | packs down to the size of a loaf
-            | shrugs off rain and wind | holds its own on sand
-            | strong seams, no loose threads | dries in no time
-            | ropes and pegs come with it""",
-        "use": "festivals | mountain weekends | the beach | garden evenings",
-    },
-    "stationery": {
-        "path": "Office > Stationery",
-        "head": """notebook | pencil case | desk organizer | planner | pen holder
-            | journal | sketchbook | letter tray | document folder | memo pad
-            | photo album | bookend""",
-        "kind": "refillable | personalised | pocket | minimalist | A5",
-        "material": "kraft | leather | cork | brass | acrylic",
-        "spec": "set of 2 | small | with gift box | large | pack of 3 | new edition",
-        "feature": """feels good from the first day | keeps your desk tidy
-            | sturdy corners, clean edges | easy to wipe clean
-            | fits in every bag | made from certified materials
-            | makes long meetings bearable""",
-        "use": "journaling | students | the home office | list lovers",
     },
 }
 
@@ -284,7 +241,7 @@ SLOTS = {
 
 STORY = (
     " Every {brand} product is checked by hand.",
-    " {Brand} has made things for {use} for {days} years.",
+    " At {brand} they have thought of {use} for {days} years.",
     " Pack contains 1 x {product} and a leaflet.",
     " The {product} from {brand} is a favourite for {use}.",
     " We think you will love the {product}.",
@@ -311,15 +268,25 @@ PLATFORMS = {
             "{Adj} {Product} by {brand}, {spec}",
             "{Product} for {use}, {spec}, {colour}",
             "{Adj} {Product} - {spec}, {rival}",
+            "{Product} for {other_brand} fans, {spec}, {colour}",
             *OWN_BRAND,
             *NOTICES,
         ),
         "layout": (
             "[{Promo}] ",
             "TITLE",
-            *(". {Feature}", ". {Feature}", ". {Gift}", ". {Decoy}", ". {Service}"),
-            *(STORY_LIST, STORY_LIST, STORY_LIST),
-            *(". {Decoy}", ". {Service}", ". {Ship}", ". {Notice}"),
+            ". {Feature}",
+            ". {Feature}",
+            ". {Gift}",
+            ". {Decoy}",
+            ". {Service}",
+            STORY_LIST,
+            STORY_LIST,
+            STORY_LIST,
+            ". {Decoy}",
+            ". {Service}",
+            ". {Ship}",
+            ". {Notice}",
         ),
     },
     "auction": {
@@ -328,27 +295,34 @@ PLATFORMS = {
             "NEW {Product} {BRAND} {spec} for {use}",
             "{Adj} {Product} {model} {spec} {Colour} NEW IN BOX",
             "{Product} {spec} {Colour} ({rival})",
+            "{OTHER_BRAND} style {Product} {spec} {Colour}",
             "{BRAND} joblot {few} pieces, unopened, {genre}",
             "Genuine {BRAND} returns {model}, sold as seen",
             "{Notice}",
         ),
         "layout": (
-            *("🔥 {PROMO} 🔥 ", "{PROMO}!! "),
+            "🔥 {PROMO} 🔥 ",
+            "{PROMO}!! ",
             "TITLE",
-            *(" ✅ {ship}", " ✅ {feature}", " ✅ {feature}", " ✅ {service}"),
+            " ✅ {ship}",
+            " ✅ {feature}",
+            " ✅ {feature}",
+            " ✅ {service}",
             " ⚠ {decoy}",
             " 👉 item: {product}, maker: {brand}",
             (" 👉 type: {product}, colour: {colour}", " 👉 all {brand} sizes in stock"),
             " 👉 condition: new, brand: {brand}",
             " 🎁 {gift}",
             " 📦 postage $4.90, {ship}",
-            *(" ⚠ please note: {decoy}", " 👀 {notice}"),
+            " ⚠ please note: {decoy}",
+            " 👀 {notice}",
         ),
     },
     "boutique": {
         "titles": (
             "Meet the {adj} {product} by {brand}, made for {use}.",
             "{Brand} presents the {Product}: {feature}.",
+            "Tired of your {other_item}? Try the {product} by {brand}.",
             "The {product} for {use}: {feature}.",
             "Our {Product} in {colour}, {spec}.",
             "{Brand} is back with colours like {plain} and {plain}.",
@@ -357,10 +331,18 @@ PLATFORMS = {
         ),
         "layout": (
             "TITLE",
-            *(" {Feature}.", STORY, " {Feature}.", STORY, STORY),
+            " {Feature}.",
+            STORY,
+            " {Feature}.",
+            STORY,
+            STORY,
             " Choose {colour}, {colour} or {colour}.",
-            *(" {Gift}.", " {Decoy}.", " {Decoy}."),
-            *(" Size: {spec}. {Ship}.", " {Service}.", " {Notice}."),
+            " {Gift}.",
+            " {Decoy}.",
+            " {Decoy}.",
+            " Size: {spec}. {Ship}.",
+            " {Service}.",
+            " {Notice}.",
         ),
     },
     "outlet": {
@@ -374,37 +356,51 @@ PLATFORMS = {
             "{Notice}",
         ),
         "layout": (
-            *("All > {path} > {Other_item} > ", "{Promo} | "),
+            "All > {path} > {Other_item} > ",
+            "{Promo} | ",
             "TITLE",
             " | was ${was}, now ${price}",
-            *(" | {feature}", " | {feature}", " | {service}", " | {ship}"),
-            *(" | Item {model}", " | Brand: {brand}", " | Product type: {Product}"),
+            " | {feature}",
+            " | {feature}",
+            " | {service}",
+            " | {ship}",
+            " | Item {model}",
+            " | Brand: {brand}",
+            " | Product type: {Product}",
             " | More by {brand}",
             " | See also: {Other_item}, {Other_item}",
             " | Others in this range: {Other_brand} {model}",
-            *(" | {decoy}", " | Best for {use} and {use}", " | {notice}"),
+            " | {decoy}",
+            " | Best for {use} and {use}",
+            " | {notice}",
         ),
     },
     "studio": {
         "categories": """drinkware | lighting | bedding | furniture | bags | clothing
-            | skincare | pantry | stationery""",
+            | skincare | pantry""",
         "titles": (
             "{Product} 🌿 {spec} 🌿 made by {brand}.",
             "Handmade {Product} from the {brand} workshop, {colour}.",
             "Handmade {Product} in {colour}, {spec} 🌿",
-            "Small batch {Product}, {spec}, made this week.",
+            "Matches your {Other_item}: {Product}, {spec}.",
             "Hello from {brand}! We make small things for {use}.",
             "{Brand} gift voucher, {dollars} dollars.",
             "{Notice} 🌿",
         ),
         "layout": (
             "TITLE",
-            *(" ✨ {Feature}.", STORY, " ✨ {Feature}.", STORY, STORY),
+            " ✨ {Feature}.",
+            STORY,
+            " ✨ {Feature}.",
+            STORY,
+            STORY,
             " Made to order in {few} days, {ship}.",
             " {Gift}.",
             " Also in the shop: {other_item} and {other_item}.",
             " Not affiliated with {other_brand}.",
-            *(" {Decoy}.", " {Service}.", " {Notice}."),
+            " {Decoy}.",
+            " {Service}.",
+            " {Notice}.",
             " Thank you for supporting small makers!",
         ),
     },

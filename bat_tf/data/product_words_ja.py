@@ -125,17 +125,6 @@ CATEGORIES = {
         "feature": "準備3分 | 風に強い | コンパクト収納 | 水洗いできる | 丈夫で長持ち",
         "use": "登山 | 海水浴 | ソロキャンプ | 運動会",
     },
-    "stationery": {
-        "path": "文具>事務用品",
-        "head": """手帳 | 筆箱 | ペン立て | ノート | 名刺入れ | 定規
-            | ペンケース | 印鑑入れ | 書類箱 | 万年筆 | しおり | 文鎮""",
-        "kind": "名入れ | 軽量 | 携帯用 | 学生用 | 薄型",
-        "material": "本革 | 和紙 | 真鍮 | アクリル | 木製",
-        "spec": "A5 | 大 | 箱入り | 2点セット | B6 | 新色",
-        "feature": """長く使える | 手に馴染む | 机がすっきり
-            | 名入れもできる | 丈夫な作り""",
-        "use": "入学祝い | 勉強 | 会議 | 日記",
-    },
 }
 
 # Ordinary words that are also brand names here: the neighbours decide which is meant.
@@ -247,6 +236,7 @@ PLATFORMS = {
         ),
     },
     "flea": {
+        "categories": "drinkware | furniture | electronics | bags | clothing | outdoor",
         "titles": (
             "{brand}の{product} {colour}",
             "{brand} {product} {spec} 未使用",

@@ -221,8 +221,8 @@ def _form(tfds, feature):
         return "class"
     if isinstance(feature, types.Text):
         return "text"
-    truth = isinstance(feature, types.Tensor) and feature.np_dtype is np.bool_
-    return "truth" if truth and feature.shape == () else None
+    scalar = isinstance(feature, types.Tensor) and feature.shape == ()
+    return "truth" if scalar and np.dtype(feature.np_dtype) == np.bool_ else None
 
 
 def _find_features(tfds, info, text, labels):
@@ -237,7 +237,7 @@ def _find_features(tfds, info, text, labels):
             _choose("labels", dict.fromkeys(others, "any"), name, [], ["any"])
         return text, list(labels)
     likely = [*supervised[1:], *_LABELS]
-    truths = [name for name, form in others.items() if form == "truth"]
+    truths = sorted(name for name, form in others.items() if form == "truth")
     if labels is None and len(truths) > 1 and not set(likely) & set(others):
         return text, truths
     wanted = ("spans", "classes", "class", "texts", "text")
@@ -252,7 +252,7 @@ def _choose(argument, forms, given, likely, wanted):
         if name in fitting:
             return name
     expected = f"the name of the feature that holds the {argument}"
-    remedy = f"The set has: {', '.join(forms)}."
+    remedy = f"The set has: {', '.join(sorted(forms))}."
     raise ValueError(sentence(argument, expected, given, remedy))
 
 
@@ -269,8 +269,11 @@ def _example_maker(tfds, info, text, labels, rows):
         return Example(_string(row[text]), **{task: decode(row)}, id=source or None)
 
     def from_tokens(row):
-        spans = tags_to_spans([parse_tag(tag, scheme) for tag in decode(row)])
-        joined, spans = join_tokens([_string(t) for t in row[text]], spans, " ")
+        tokens, tags = [_string(token) for token in row[text]], decode(row)
+        if len(tokens) != len(tags):
+            raise ValueError(f"{len(tokens)} tokens, but {len(tags)} tags.")
+        spans = tags_to_spans([parse_tag(tag, scheme) for tag in tags])
+        joined, spans = join_tokens(tokens, spans, " ")
         return Example(joined, spans=spans)
 
     if _form(tfds, features[text]) != "texts":

@@ -94,9 +94,9 @@ def tag_loss(
     """
     y_true, y_pred = _check_shapes(y_true, at_least_float32(y_pred))
     num_classes = y_pred.shape[-1]
-    ignored = ops.equal(y_true, ignore_index)
-    known = ops.logical_and(y_true >= 0, y_true < num_classes)
-    known = ops.logical_and(known, ops.logical_not(ignored))
+    valid = ops.not_equal(y_true, ignore_index)
+    is_class = ops.logical_and(y_true >= 0, y_true < num_classes)
+    known = ops.logical_and(valid, is_class)
     # From here on, what stands at other tokens, even NaN, has no way into a gradient.
     tag = ops.where(known, y_true, 0)
     y_pred = ops.where(ops.expand_dims(known, -1), y_pred, 0.0)
@@ -120,7 +120,7 @@ def tag_loss(
         counts = ops.logical_or(is_true, is_top)
         weights = ops.where(counts, weights, 0.0)
     losses = -ops.sum(weights * terms, axis=-1)
-    return ops.where(known, losses, ops.where(ignored, 0.0, float("nan")))
+    return ops.where(known, losses, ops.where(valid, float("nan"), 0.0))
 
 
 def _check_shapes(y_true, y_pred):

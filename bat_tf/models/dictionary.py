@@ -10,7 +10,8 @@ from bat_tf.data.dataset import Span
 _HALF_WIDTH = {code + 0xFEE0: code for code in range(0x21, 0x7F)} | {0x3000: 0x20}
 
 # Scripts that put no blanks between words: a keyword may begin or end anywhere.
-_UNSPACED = ("CJK ", "HIRAGANA", "KATAKANA", "HALFWIDTH KATAKANA", "THAI ", "LAO ")
+_UNSPACED = ("CJK ", "IDEOGRAPHIC ", "HIRAGANA ", "KATAKANA", "HALFWIDTH KATAKANA")
+_UNSPACED += ("THAI ", "LAO ", "KHMER ", "MYANMAR ")
 
 
 class DictionaryTagger:

@@ -1,5 +1,7 @@
 """BATTagger: marks the keywords inside a text."""
 
+from os import PathLike
+
 import keras
 
 from bat_tf import encoders, losses, metrics
@@ -122,8 +124,8 @@ class BATTagger(keras.Model):
             for name in ("dropout", "max_length", "overlap", "name", "dtype")
             if name in settings
         }
-        if isinstance(settings.get("backbone"), (str, encoders.PathLike)):
-            folder = encoders.backbone_folder(settings["backbone"])
+        if isinstance(settings.get("backbone"), (str, PathLike)):
+            folder = settings["backbone"]
             settings["backbone"] = encoders.BertEncoder.from_folder(folder)
             if not isinstance(tokenizer, TextTokenizer):
                 tokenizer = TextTokenizer.from_folder(folder)
@@ -148,6 +150,8 @@ class BATTagger(keras.Model):
             loss = losses.get(loss, class_counts=self.class_counts)
         metrics = [self._metric(metric) for metric in metrics or []]
         super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
+        # A backup restores the optimizer's state only into variables that exist.
+        self.optimizer.build(self.trainable_variables)
 
     def _metric(self, metric):
         if not isinstance(metric, str):
@@ -157,7 +161,6 @@ class BATTagger(keras.Model):
     def compile_from_config(self, config):
         """Compiles a reloaded model as the saved one was."""
         self.compile(**keras.saving.deserialize_keras_object(config))
-        self.optimizer.build(self.trainable_variables)
 
     def batches(self, dataset, batch_size=32, seed=None, epoch=None):
         """The tf.data pipeline of a `TextDataset` for this model."""

@@ -162,8 +162,10 @@ def check_export(model, folder):
         if name == "tags":
             same = [[tag.decode() for tag in row] for row in ours] == value
         else:
-            theirs = np.asarray(value, ours.dtype).reshape(ours.shape)
-            same = np.allclose(theirs, ours, atol=1e-5)
+            theirs = np.asarray(value, ours.dtype)
+            same = theirs.size == ours.size and np.allclose(
+                theirs.reshape(ours.shape), ours, atol=1e-5
+            )
         if not same:
             raise RuntimeError(
                 f"The reloaded SavedModel answers otherwise in `{name}`: {value} "

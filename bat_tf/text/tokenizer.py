@@ -17,6 +17,7 @@ from bat_tf.text.splitting import (
     single_characters,
 )
 from bat_tf.text.vocabulary import (
+    Lookup,
     as_batch,
     check_vocabulary,
     count_keys,
@@ -34,7 +35,6 @@ from bat_tf.text.wordpiece import (
 KINDS = ("characters", "words", "wordpiece")
 SPLITS = ("unicode", "whitespace")
 _ASSET = "vocabulary.json"
-_UNKNOWN_ID = 1  # of characters and words; padding is 0
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
@@ -182,9 +182,9 @@ class TextTokenizer(keras.layers.Layer):
         if self.kind == "wordpiece":
             learnt = learn_pieces(counts, self.vocabulary_size, self.min_count)
         else:
-            for token in SPECIALS[:2]:
-                counts.pop(token, None)
-            learnt = most_frequent(counts, self.vocabulary_size - 2, self.min_count)
+            learnt = most_frequent(
+                counts, self.vocabulary_size - 2, self.min_count, without=SPECIALS[:2]
+            )
         self._set_vocabulary(learnt)
 
     def _keys(self, texts):
@@ -210,19 +210,12 @@ class TextTokenizer(keras.layers.Layer):
         check_vocabulary(vocabulary, specials)
         if self.kind == "wordpiece":
             self._pieces = WordPieceModel(vocabulary, self.lowercase)
-            self._special_ids = [
+            self._special_ids = tuple(
                 vocabulary.index(token) for token in ("[PAD]", "[CLS]", "[SEP]")
-            ]
+            )
         else:
             # The special tokens are no keys: a text that spells them is not special.
-            keys = vocabulary[2:]
-            with tf.init_scope():
-                self._table = tf.lookup.StaticHashTable(
-                    tf.lookup.KeyValueTensorInitializer(
-                        keys, range(2, 2 + len(keys)), tf.string, tf.int32
-                    ),
-                    _UNKNOWN_ID,
-                )
+            self._lookup = Lookup(vocabulary[2:], first_id=2, unknown_id=1)
         # An array, since Keras and TensorFlow would track every string of a list.
         self._vocabulary = np.array(vocabulary, dtype=object)
 
@@ -278,11 +271,11 @@ class TextTokenizer(keras.layers.Layer):
             return ids, pieces, *group_pieces(characters, pieces, self.split)
         if self.kind == "characters":
             keys = self._fold(as_strings(fold_width(characters.distinct)))
-            ids = tf.gather(self._table.lookup(keys), characters.index)
+            ids = tf.gather(self._lookup(keys), characters.index)
             pieces = single_characters(characters)
         else:
             pieces = find_words(characters, self.split)
-            ids = self._table.lookup(self._word_keys(characters, pieces))
+            ids = self._lookup(self._word_keys(characters, pieces))
         return ids, pieces, pieces, tf.range(tf.size(pieces.starts, tf.int64))
 
     def _word_keys(self, characters, words):

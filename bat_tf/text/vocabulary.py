@@ -28,6 +28,40 @@ def _as_bytes(text):
     return text.encode("utf-8", "replace") if isinstance(text, str) else text
 
 
+class Lookup:
+    """Finds the ids of tokens.
+
+    The tokens are known by 63 bits of their fingerprints, held as constants. Unlike a
+    hash table this is no resource, which would have to be tracked and initialised: it
+    goes along wherever its graph goes.
+
+    Args:
+        tokens: list of str.
+        first_id: id of the first token.
+        unknown_id: id of what is not among them.
+    """
+
+    def __init__(self, tokens, first_id, unknown_id):
+        with tf.init_scope():
+            fingerprints = _fingerprints(tf.constant(tokens, tf.string)).numpy()
+        order = np.argsort(fingerprints)
+        self._fingerprints = fingerprints[order]
+        self._ids = (first_id + order).astype(np.int32)
+        self._unknown_id = unknown_id
+
+    def __call__(self, strings):
+        """String [K] -> int32 [K]."""
+        wanted = _fingerprints(strings)
+        place = tf.searchsorted(self._fingerprints, wanted)
+        place = tf.minimum(place, len(self._ids) - 1)
+        found = tf.gather(self._fingerprints, place) == wanted
+        return tf.where(found, tf.gather(self._ids, place), self._unknown_id)
+
+
+def _fingerprints(strings):
+    return tf.strings.to_hash_bucket_fast(strings, tf.int64.max)
+
+
 def count_keys(keys_of, texts):
     """Counts keys over any number of texts, which are read once and not held.
 
@@ -53,9 +87,16 @@ def count_keys(keys_of, texts):
     return counts
 
 
-def most_frequent(counts, size, min_count):
-    """The most frequent keys, those of equal count in the order of code points."""
-    kept = [key for key, number in counts.items() if number >= min_count]
+def most_frequent(counts, size, min_count, without):
+    """The most frequent keys but those in `without`, equal counts by code points."""
+    kept = [
+        key
+        for key, number in counts.items()
+        if number >= min_count and key not in without
+    ]
+    if not kept:
+        expected = f"at most {max(counts.values())}, the count of the commonest token"
+        raise ValueError(sentence("min_count", expected, min_count))
     return sorted(kept, key=lambda key: (-counts[key], key))[:size]
 
 
@@ -94,7 +135,7 @@ def _batches(texts, num_texts=1024, num_bytes=1_000_000):
 def _each(texts):
     expected = "an iterable of str, or a tf.data.Dataset of strings"
     if isinstance(texts, (str, bytes)):
-        raise TypeError(sentence("texts", expected, texts, "Put it into a list."))
+        raise TypeError(sentence("texts", expected, texts[:60], "Put it into a list."))
     for text in texts:
         if isinstance(text, (str, bytes)):
             yield _as_bytes(text)

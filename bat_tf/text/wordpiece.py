@@ -235,26 +235,29 @@ def read_folder(path):
     Returns:
         The list of pieces, and whether the model is lowercased.
     """
-    path = check_folder(path, [], "a BERT-family model")
+    path = Path(path)
     saved = _read_json(path / "tokenizer.json")
-    if (path / "vocab.txt").exists():
+    if saved and not (path / "vocab.txt").exists():
+        vocabulary = _json_vocabulary(path, saved.get("model", {}))
+    else:
+        what = "a BERT-family model (vocab.txt or tokenizer.json)"
+        path = check_folder(path, ["vocab.txt"], what)
         lines = (path / "vocab.txt").read_text(encoding="utf-8").split("\n")
         vocabulary = [line.removesuffix("\r") for line in lines]
         if not vocabulary[-1]:
             vocabulary.pop()
-    else:
-        check_folder(path, ["tokenizer.json"], "a BERT-family model (or vocab.txt)")
-        if saved.get("model", {}).get("type") != "WordPiece":
-            raise ValueError(
-                f"{path / 'tokenizer.json'} does not hold a WordPiece vocabulary but "
-                f"{saved.get('model', {}).get('type')!r}. BERT, MiniLM, DistilBERT and "
-                "ELECTRA folders do."
-            )
-        ids = {place: piece for piece, place in saved["model"]["vocab"].items()}
-        vocabulary = [
-            ids.get(place, f"[void {place}]") for place in range(max(ids) + 1)
-        ]
     return vocabulary, _is_lowercase(path, saved.get("normalizer") or {})
+
+
+def _json_vocabulary(path, model):
+    """The pieces in `tokenizer.json`, in the order of their ids."""
+    if model.get("type") != "WordPiece":
+        raise ValueError(
+            f"{path / 'tokenizer.json'} must hold a WordPiece vocabulary, as BERT, "
+            f"MiniLM, DistilBERT and ELECTRA do. Received: {model.get('type')!r}."
+        )
+    pieces = {place: piece for piece, place in model["vocab"].items()}
+    return [pieces.get(place, f"[void {place}]") for place in range(max(pieces) + 1)]
 
 
 def _is_lowercase(path, normalizer):
