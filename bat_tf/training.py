@@ -26,7 +26,7 @@ def set_seed(seed, deterministic=True):
 
 
 def verbosity(verbose):
-    """Resolves "auto": a progress bar in a terminal or notebook, else a line an epoch."""
+    """Resolves "auto": a bar in a terminal or notebook, else a line an epoch."""
     if verbose != "auto":
         return verbose
     return 1 if sys.stdout.isatty() or "ipykernel" in sys.modules else 2
@@ -111,7 +111,7 @@ class SaveBest(keras.callbacks.Callback):
 
 
 def save_model(model, path):
-    """Saves a model to a `.keras` file; the old file stays until the new one is whole."""
+    """Saves a model to a `.keras` file; the old one stays until the new is whole."""
     path = Path(path)
     unfinished = path.with_name(f".{path.stem}.unfinished.keras")
     try:

@@ -137,6 +137,14 @@ def test_any_character_span_comes_back_with_characters(scheme, examples, data):
     assert as_lists(found) == spans
 
 
+def test_accents_at_the_end_of_a_word_come_back():
+    text, spans = "cafe\u0301 か\u3099", [[(0, 5, 0), (6, 8, 1)]]
+    _, found = round_trip("words", "bio")(
+        tf.constant([text.encode()]), *as_tensors(spans).values()
+    )
+    assert as_lists(found) == spans
+
+
 def encode(text, spans, scheme="bio", kind="words"):
     tokens = tokenizer_of(kind).tokenize([text])
     return encode_spans(tokens, as_tensors([spans]), scheme).to_list()[0]

@@ -16,5 +16,7 @@ def test_notebook_runs(name, tmp_path):
         notebook, timeout=180, resources={"metadata": {"path": str(tmp_path)}}
     )
     client.execute()
-    outputs = [cell.get("outputs") for cell in notebook.cells if cell.cell_type == "code"]
+    outputs = [
+        cell.get("outputs") for cell in notebook.cells if cell.cell_type == "code"
+    ]
     assert all(outputs), "every code cell of a notebook shows something"

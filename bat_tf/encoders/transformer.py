@@ -42,7 +42,7 @@ class TransformerBlock(keras.layers.Layer):
         self.drop = keras.layers.Dropout(dropout, **shared)
         self._function = keras.activations.get(activation)
 
-    def build(self, shape, padding_mask=None):
+    def build(self, shape):
         width = shape[-1]
         for layer in (self.attention, self.attention_norm, self.output_norm):
             layer.build(shape)

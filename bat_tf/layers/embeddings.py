@@ -73,7 +73,7 @@ class TokenEmbedding(keras.layers.Layer):
             for name, size in sorted(sizes.items())
         }
 
-    def build(self, shape, states=None):
+    def build(self, shape):
         for table in self.tables.values():
             table.build(None)
 

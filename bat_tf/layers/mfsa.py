@@ -76,7 +76,7 @@ class MultiFeatureSelfAttention(keras.layers.Layer):
                     f"`kernel_sizes` must be odd widths. Received: {kernel_sizes!r}."
                 )
 
-    def build(self, shape, padding_mask=None):
+    def build(self, shape):
         width = shape[-1]
         if self.attention is not None:
             self.attention.build(shape)

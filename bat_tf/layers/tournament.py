@@ -46,7 +46,7 @@ class AttentionTournament(keras.layers.Layer):
         if norm == "post":
             self.outer_norm = LayerNorm(flavour=layer_norm, name="outer_norm", **shared)
 
-    def build(self, shape, padding_mask=None):
+    def build(self, shape):
         self.mfsa.build(shape)
         self.inner_norm.build(shape)
         if self.outer_norm is not None:

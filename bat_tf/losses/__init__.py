@@ -10,7 +10,7 @@ __all__ = ["CECL", "CECLA", "PBP", "TagLoss", "class_weights", "get", "tag_loss"
 _NAMES = {**tagging.NAMES}
 
 
-def get(name, **settings):
+def get(name, /, **settings):
     """Returns the loss called `name`.
 
     Args:

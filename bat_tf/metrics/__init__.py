@@ -10,7 +10,7 @@ __all__ = ["SpanF1", "TokenFScore", "get"]
 _NAMES = {**tagging.NAMES, **spans.NAMES}
 
 
-def get(name, *, tag_names=None, scheme=None, **settings):
+def get(name, /, *, tag_names=None, scheme=None, **settings):
     """Returns the metric called `name`.
 
     The metric bears that name, so `"val_token-macro-f2"` is what a callback monitors.

@@ -92,7 +92,7 @@ class ServedTagger:
         self._serve = self._model.signatures["serving_default"]
 
     def tag(self, texts, batch_size=32):
-        """Finds the keywords of a text, or of each text of a list, as `BATTagger` does."""
+        """Finds the keywords of a text or of several, as `BATTagger.tag` does."""
         return tag_texts(lambda text: self._serve(text=text), texts, batch_size)
 
 

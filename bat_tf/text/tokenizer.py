@@ -54,9 +54,10 @@ class TextTokenizer(keras.layers.Layer):
       are one word. Whitespace, controls, zero-width space, word joiner and byte order
       mark separate words and are never tokens.
     * `"wordpiece"`: BERT's pieces, equal in ids and offsets to the Hugging Face
-      tokenizer, but for a few hundred characters newer than its Unicode 8 tables and
-      for special tokens, which are plain text when a text holds them. `[CLS]` and
-      `[SEP]` are put around each text. A piece belongs to the word in which it begins.
+      tokenizer, but for a few hundred characters that its Unicode tables are too old
+      for, and for special tokens, which are plain text when a text spells them. As
+      there, an accent stripped from the end of a word is outside its offsets. `[CLS]`
+      and `[SEP]` are put around each text. A piece belongs to the word it begins in.
 
     Characters and words need core TensorFlow ops alone. Their vocabulary holds folded
     tokens: lowercase (if asked for), full-width ASCII forms as ASCII; nothing else is

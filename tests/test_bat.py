@@ -1,0 +1,101 @@
+import keras
+import layer_cases
+import numpy as np
+import pytest
+from layer_cases import inputs
+
+from bat_tf import encoders
+from bat_tf.encoders import BATEncoder
+
+SMALL = {"d_model": 8, "d_ff": 16, "num_heads": 2, "num_layers": 2}
+
+
+def build(**settings):
+    return BATEncoder(20, **{**SMALL, **settings})
+
+
+def test_parameters_are_those_of_the_release():
+    encoder = BATEncoder(50)
+    encoder(inputs(3))
+    head = keras.layers.Dense(3)
+    head.build((None, None, 128))
+    total = encoder.count_params() + head.count_params()
+    assert total - 50 * 128 == 1_123_971
+
+
+def test_one_state_for_the_embeddings_and_each_layer():
+    states = build()(inputs(5, 3))
+    assert [state.shape for state in states] == [(2, 5, 8)] * 3
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"norm": "pre"}, {"kernel_sizes": (1, 5)}, {"attention": False}],
+    ids=str,
+)
+def test_padding_changes_nothing(settings):
+    layer_cases.check_padding(build(**settings), inputs(5, 3, 1))
+
+
+def test_release_lets_padding_into_its_convolutions():
+    with pytest.raises(AssertionError):
+        layer_cases.check_padding(build(mask_convolutions=False), inputs(5, 3))
+
+
+def test_compiled_equals_eager():
+    encoder = build()
+    encoder(inputs(5, 3))
+    layer_cases.check_compiled(encoder, inputs(5, 3))
+
+
+def test_half_precision():
+    layer_cases.check_half_precision(build, inputs(5, 3))
+
+
+def test_saves_and_loads(tmp_path):
+    encoder = build(feature_sizes={"case": 7}, dropout=0.1)
+    layer_cases.check_saving(encoder, inputs(5, 3, case=7), tmp_path / "bat.keras")
+
+
+def test_a_row_without_tokens_stays_finite():
+    batch = inputs(5, 3)
+    batch["padding_mask"] = batch["padding_mask"] & np.array([[True], [False]])
+    assert np.isfinite(build()(batch)[-1]).all()
+
+
+def test_dropout_follows_the_seed():
+    outputs = []
+    for _ in range(2):
+        keras.utils.set_random_seed(3)
+        outputs.append(np.array(build(dropout=0.3)(inputs(5), training=True)[-1]))
+    np.testing.assert_array_equal(*outputs)
+    assert np.abs(outputs[0] - build(dropout=0.3)(inputs(5))[-1]).max() > 0
+
+
+def test_frozen_backbone_gets_no_gradient_and_is_saved(tmp_path):
+    backbone = encoders.TransformerEncoder(20, **SMALL)
+    encoder = BATEncoder(backbone=backbone, **{**SMALL, "d_model": 4})
+    batch = inputs(5, 3)
+    encoder(batch)
+    assert not backbone.trainable_weights
+    assert encoder.trainable_weights
+    layer_cases.check_saving(encoder, batch, tmp_path / "backbone.keras")
+
+
+def test_backbone_states_mean_and_last_differ():
+    backbone = encoders.TransformerEncoder(20, **SMALL)
+    batch = inputs(5)
+    states = [np.array(state) for state in backbone(batch)]
+    for name, expected in (("mean", np.mean(states, 0)), ("last", states[-1])):
+        encoder = BATEncoder(backbone=backbone, backbone_states=name, **SMALL)
+        found = encoder._backbone_input(batch, training=False)
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_names_and_settings_are_checked():
+    with pytest.raises(ValueError, match="'bat', 'transformer', 'bert'"):
+        encoders.get("gru", vocabulary_size=9)
+    with pytest.raises(TypeError, match="takes no setting 'depth'"):
+        encoders.get("bat", depth=3)
+    with pytest.raises(ValueError, match="`vocabulary_size` must be given"):
+        BATEncoder()
