@@ -229,5 +229,5 @@ def demo(
     epochs: int = 4,
     size: Annotated[int | None, typer.Option(help="Training pages a language.")] = None,
 ):
-    """Train, score, tag, export and reload BAT on the embedded pages: a minute or two."""
+    """Run the whole job on the embedded pages: train, score, tag, export, reload."""
     run_demo(console, Path(folder), epochs, size)

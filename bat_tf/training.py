@@ -18,7 +18,8 @@ def set_seed(seed, deterministic=True):
     Args:
         seed: a whole number.
         deterministic: also ask TensorFlow for operations whose result does not depend
-            on the order in which threads finish. It cannot be taken back in a process.
+            on the order in which threads finish. It cannot be taken back in a process,
+            and Keras then compiles nothing with XLA, whatever `jit_compile` says.
     """
     keras.utils.set_random_seed(seed)
     if deterministic:

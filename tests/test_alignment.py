@@ -105,8 +105,9 @@ def joined(text, spans):
     return merged
 
 
-@pytest.mark.parametrize("scheme", ["bio", "plain"])
-@pytest.mark.parametrize("kind", ["words", "wordpiece"])
+@pytest.mark.parametrize(
+    ("kind", "scheme"), [("words", "bio"), ("words", "plain"), ("wordpiece", "bio")]
+)
 @settings(max_examples=20, deadline=None)
 @given(examples=st.lists(marked_texts(), min_size=1, max_size=8))
 def test_spans_come_back(kind, scheme, examples):
@@ -229,10 +230,10 @@ def test_padding_special_tokens_and_later_pieces_are_not_read():
 
 
 def test_a_long_text_takes_no_longer_than_its_length():
-    tokens = tokenizer_of("characters").tokenize(["ab" * 100_000])
-    spans = as_tensors([[(place, place + 1, 0) for place in range(0, 200_000, 2)]])
+    tokens = tokenizer_of("characters").tokenize(["ab" * 20_000])
+    spans = as_tensors([[(place, place + 1, 0) for place in range(0, 40_000, 2)]])
     tags = encode_spans(tokens, spans, "bio")
-    assert int(tf.reduce_sum(tags.values)) == 100_000
+    assert int(tf.reduce_sum(tags.values)) == 20_000
 
 
 def test_names():

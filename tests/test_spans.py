@@ -44,8 +44,8 @@ def tag_pairs(draw, size):
         return np.array(draw(st.lists(row, min_size=rows, max_size=rows)))
 
     y_true, y_pred = table(-1), table(0)
-    # Half of the predictions agree, else long spans are hardly ever found.
-    agree = draw(st.booleans())
+    # Most predictions agree, else long spans are hardly ever found.
+    agree = np.random.default_rng(draw(st.integers(0, 99))).random(y_true.shape) < 0.8
     return y_true, np.where((y_true >= 0) & agree, y_true, y_pred)
 
 

@@ -23,22 +23,21 @@ TEXTS = st.text(alphabet=st.sampled_from(SAMPLE), max_size=30)
 
 def loop_words(text):
     """The rule of `split="unicode"`, one character after the other."""
-    words, kind, previous = [], "blank", ""
+    words = []
+    base = kind = "blank"  # of the last character that does not attach, of the last one
     for place, letter in enumerate(text):
-        own = character_kind(letter)
-        attached = own in ("mark", "format") and kind != "blank"
-        if own == "mark" and kind == "blank":
-            own = "letter"
-        if own == "format" and kind == "blank":
-            own = "blank"
-        if own != "blank":
-            joined = previous == "\u200d" or own == kind in ("letter", "flag")
-            if kind != "blank" and (attached or joined):
-                words[-1][1] = place + 1
-            else:
-                words.append([place, place + 1])
-        kind, previous = (kind if attached else own), letter
-    return [tuple(word) for word in words]
+        before, own = kind, character_kind(letter)
+        attaches = own in ("mark", "format")
+        base = base if attaches else own
+        kind = "letter" if own == "mark" and base == "blank" else base
+        if kind == "blank":
+            continue
+        joins = text[place - 1] == "\u200d" or kind == before in ("letter", "flag")
+        if before != "blank" and (attaches or joins):
+            words[-1] = (words[-1][0], place + 1)
+        else:
+            words.append((place, place + 1))
+    return words
 
 
 def character_kind(letter):

@@ -96,16 +96,17 @@ class TestVectors:
 
 
 @pytest.mark.parametrize(
-    "size, jit_compile",
+    "size, names, jit_compile",
     [
-        ("c3", False),
-        ("c5", True),
-        pytest.param("c3", True, marks=pytest.mark.slow),
-        pytest.param("c5", False, marks=pytest.mark.slow),
+        ("c3", VECTORS, False),
+        ("c5", NAMED.values(), True),
+        pytest.param("c5", VECTORS, False, marks=pytest.mark.slow),
+        pytest.param("c3", VECTORS, True, marks=pytest.mark.slow),
+        pytest.param("c5", VECTORS, True, marks=pytest.mark.slow),
     ],
 )
-def test_vectors_inside_fit(vectors, size, jit_compile):
-    chosen = {name: vectors[f"token/{size}/{name}"] for name in VECTORS}
+def test_vectors_inside_fit(vectors, size, names, jit_compile):
+    chosen = {name: vectors[f"token/{size}/{name}"] for name in names}
     losses = {name: public_loss(case) for name, case in chosen.items()}
     steps = cases.fit_step(losses, *inputs(chosen["CE"]), jit_compile=jit_compile)
     for name, (value, gradient) in steps.items():

@@ -17,6 +17,8 @@ import os, signal, sys
 import keras, tiny
 from bat_tf import training
 
+training.set_seed(1)
+
 folder, kill_at, limit = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 
 class Kill(keras.callbacks.Callback):

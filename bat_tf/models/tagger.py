@@ -88,7 +88,9 @@ class BATTagger(keras.Model):
 
         # === Config ===
         self.encoder = encoder
-        self.tokenizer = tokenizer
+        # Not a layer of the graph: strings would keep XLA from compiling the rest. Its
+        # vocabulary is saved all the same, since saving walks over attributes.
+        object.__setattr__(self, "tokenizer", tokenizer)
         self.kinds = kinds
         self.scheme = scheme
         self.class_counts = None if class_counts is None else list(class_counts)

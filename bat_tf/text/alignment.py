@@ -80,7 +80,7 @@ def encode_spans(tokens, spans, scheme="bio"):
     rows = rows[first]
     starts = tf.cast(tokens["starts"].values[first], tf.int64)
     ends = tf.cast(tokens["ends"].values[last], tf.int64)
-    span_rows = spans["starts"].value_rowids()
+    span_rows = tf.cast(spans["starts"].value_rowids(), tf.int64)
     span_starts = tf.cast(spans["starts"].values, tf.int64)
     span_ends = tf.cast(spans["ends"].values, tf.int64)
     # One line of numbers for all texts: the first span that ends behind a word's start

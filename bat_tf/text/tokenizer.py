@@ -338,14 +338,14 @@ class TextTokenizer(keras.layers.Layer):
         if length is None:
             return longest
         check_number("length", length, low=1, integer=True)
-        fits = tf.debugging.assert_less_equal(
+        num_columns = tf.constant(length, tf.int64)
+        tf.debugging.assert_less_equal(
             longest,
-            tf.constant(length, tf.int64),
+            num_columns,
             f"`length` must be at least the number of tokens of the longest text. "
             f"Received: {length}. Cut long texts with `bat_tf.text.windows.split`.",
         )
-        with tf.control_dependencies([] if fits is None else [fits]):
-            return tf.constant(length, tf.int64)
+        return num_columns
 
     # === Keras ===
 

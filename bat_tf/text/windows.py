@@ -32,14 +32,14 @@ def split(tokens, size, overlap):
     """Cuts tokenised texts into overlapping windows.
 
     A text that fits is one window, an empty one too. Windows begin every
-    `size - overlap` tokens; where two meet, both are cut back to whole words. A word is
-    cut only if it is longer than the overlap and lies across it.
+    `size - overlap` tokens; where two meet, both are cut back to whole words. Only a
+    word of more than `overlap + 1` tokens may be cut.
 
     Args:
         tokens: what `TextTokenizer.tokenize` returns.
         size: the most tokens in a window, special tokens not counted.
         overlap: how many tokens neighbouring windows share at most; no more than half
-            of `size`. A token next to an edge has seen half of them on that side.
+            of `size`. Each token is read where half of them or more are around it.
 
     Returns:
         dict like `tokens`, with a row for each window, and `Windows`, for `merge`.

@@ -80,10 +80,8 @@ class WordPieceModel:
         """
         words, sources = bert_words(characters, self._lowercase)
         too_long = words.row_lengths() > _MAX_CHARACTERS
-        # Cleaning drops U+FFFD, so no vocabulary makes a piece of it.
-        strings = tf.where(
-            too_long, "\ufffd", tf.strings.unicode_encode(words, "UTF-8")
-        )
+        strings = tf.strings.unicode_encode(words, "UTF-8")
+        strings = tf.where(too_long, "[UNK]", strings)
         ids, starts, ends = self._op.tokenize_with_offsets(strings)
         # From bytes of one word to bytes of all words, and from there to characters.
         owners = ids.value_rowids()
