@@ -16,23 +16,30 @@ def build(caller, registry, name, settings):
     """
     name = check_choice("name", str(name).lower(), list(registry))
     cls, named = registry[name]
+    settings = {"name": name, **named, **settings}
     accepted = _settings(cls)
     unknown = [setting for setting in settings if setting not in accepted]
-    if unknown:
-        raise TypeError(
-            f"{caller}({name!r}) takes no setting {', '.join(map(repr, unknown))}. "
-            f"Its settings are: {', '.join(accepted)}."
-        )
-    return cls(**{"name": name, **named, **settings})
+    missing = [setting for setting in accepted if setting not in settings]
+    missing = [setting for setting in missing if accepted[setting]]
+    for wrong, which in (("takes no", unknown), ("needs the", missing)):
+        if which:
+            raise TypeError(
+                f"{caller}({name!r}) {wrong} setting {', '.join(map(repr, which))}. "
+                f"Its settings are: {', '.join(accepted)}."
+            )
+    return cls(**settings)
 
 
 def _settings(cls):
-    """Lists the arguments of a class, those it passes on to its bases included."""
-    names = {}
+    """Maps each argument of a class, those of its bases included, to: is it needed."""
+    needed = {}
     for base in cls.__mro__:
         parameters = list(inspect.signature(base.__init__).parameters.values())[1:]
-        named = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
-        names.update(dict.fromkeys(named))
-        if len(named) == len(parameters):
+        passed_on = [
+            p for p in parameters if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        ]
+        named = [p for p in parameters if p not in passed_on]
+        needed = {p.name: p.default is p.empty for p in named} | needed
+        if not passed_on:
             break
-    return list(names)
+    return needed

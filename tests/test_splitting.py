@@ -57,7 +57,7 @@ def character_kind(letter):
 
 @functools.cache
 def places_of(split):
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def places(texts):
         characters = read_characters(texts)
         words = find_words(characters, split)

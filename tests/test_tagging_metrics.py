@@ -158,6 +158,8 @@ class TestSentences:
             bat_tf.metrics.get("accuracy")
         with pytest.raises(TypeError, match=r"no setting 'classes'.*num_classes"):
             bat_tf.metrics.get("token-macro-f1", classes=3)
+        with pytest.raises(TypeError, match="needs the setting 'num_classes'"):
+            bat_tf.metrics.get("token-macro-f1")
 
     def test_tag_names_stand_for_their_number(self):
         names = ["none", "brand", "product"]

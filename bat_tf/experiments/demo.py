@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 
+import keras
 from rich.table import Table
 
 import bat_tf
@@ -21,28 +22,41 @@ TOKENIZER = {
     "features": ("case", "prefix2", "prefix3", "suffix2", "suffix3"),
     "min_count": 2,
 }
+ENCODER = {"d_model": 64, "d_ff": 256, "dropout": 0.1, "word_dropout": 0.1}
 
 
-def build_model(train, **encoder_settings):
-    """The tagger of the demo and of the model that is shipped."""
+def train_model(train, valid, epochs, callbacks=(), verbose="auto"):
+    """Trains the tagger of the demo, which is also the one that is shipped."""
+    bat_tf.training.set_seed(0)
     tokenizer = bat_tf.TextTokenizer(**TOKENIZER)
-    settings = {"dropout": 0.1, **encoder_settings}
-    model = bat_tf.BATTagger.for_data(train, "bat", tokenizer, **settings)
+    model = bat_tf.BATTagger.for_data(train, "bat", tokenizer, **ENCODER)
+    steps = epochs * -(-len(train) // 32)
+    rate = keras.optimizers.schedules.CosineDecay(
+        0.0, steps, warmup_target=3e-3, warmup_steps=max(1, steps // 12)
+    )
+    model.compile(
+        keras.optimizers.AdamW(rate, clipnorm=1.0),
+        loss="ce",
+        metrics=["token-macro-f1", "token-macro-f2", "span-f1"],
+    )
+    model.fit(
+        train,
+        validation_data=valid,
+        epochs=epochs,
+        batch_size=32,
+        callbacks=list(callbacks),
+        verbose=verbose,
+    )
     return model
 
 
-def demo(console, folder, epochs=4, size=None, pages=2):
+def demo(console, folder, epochs=5, size=None, pages=2):
     """Trains, scores, tags, exports and reloads; prints what a person wants to see."""
-    bat_tf.training.set_seed(0)
     train = product_pages("all", "train", size=size)
     valid, test = product_pages("all", "valid"), product_pages("all", "test")
     console.print(train.summary())
-    model = build_model(train)
-    steps = epochs * -(-len(train) // 32)
-    optimizer = bat_tf.training.bat_optimizer(128, warmup_steps=max(1, steps // 8))
-    model.compile(optimizer, loss="ce", metrics=["token-macro-f1", "token-macro-f2"])
     started = time.perf_counter()
-    model.fit(train, validation_data=valid, epochs=epochs, batch_size=32)
+    model = train_model(train, valid, epochs)
     console.print(f"Trained for {time.perf_counter() - started:.0f} s.\n")
     console.print(model.evaluate_report(test))
     console.print(baseline_table(model, train))

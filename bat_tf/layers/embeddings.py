@@ -68,7 +68,13 @@ class TokenEmbedding(keras.layers.Layer):
             sizes["token_ids"] = vocabulary_size
         self.tables = {
             name: keras.layers.Embedding(
-                size, d_model, dtype=self.dtype_policy, name=f"{name}_embedding"
+                size,
+                d_model,
+                embeddings_initializer=keras.initializers.RandomNormal(
+                    stddev=d_model**-0.5
+                ),
+                dtype=self.dtype_policy,
+                name=f"{name}_embedding",
             )
             for name, size in sorted(sizes.items())
         }
@@ -84,7 +90,8 @@ class TokenEmbedding(keras.layers.Layer):
             if name == "token_ids" and self.word_dropout and training:
                 draw = keras.random.uniform(ops.shape(ids), seed=self.seed_generator)
                 ids = ops.where(draw < self.word_dropout, UNKNOWN_ID, ids)
-            parts.append(table(ids))
+            # Times √d, as in the Transformer: positions would drown smaller values.
+            parts.append(table(ids) * self.d_model**0.5)
         total = parts[0]
         for part in parts[1:]:
             total = total + part

@@ -90,3 +90,33 @@ def class_weights(class_counts, weighting="ee"):
     weights = np.outer(by_component, by_true_class)
     np.fill_diagonal(weights, positive)
     return weights
+
+
+def weight_table(num_classes, class_counts, weighting, negatives, positive_scale):
+    """Returns λ a and b as an array [true class, component]."""
+    if weighting == "none":
+        class_counts = [1] * num_classes
+    elif class_counts is None:
+        raise ValueError(counts_needed(weighting))
+    if len(class_counts) != num_classes:
+        raise ValueError(
+            f"`class_counts` must have length {num_classes}, the last dimension of "
+            f"`y_pred`. Received: length {len(class_counts)}. Count the training "
+            "tokens of every class of the model, also of those that never occur."
+        )
+    table = class_weights(class_counts, weighting).T
+    diagonal = table.diagonal() * positive_scale
+    if negatives == "none":
+        table = 0.0 * table
+    table[range(num_classes), range(num_classes)] = diagonal
+    return table
+
+
+def counts_needed(weighting):
+    """Returns the sentence for a weighting that has no counts to weigh by."""
+    return sentence(
+        "class_counts",
+        f"given with weighting={weighting!r}",
+        None,
+        'Pass the labelled training tokens per class, or weighting="none".',
+    )

@@ -34,7 +34,12 @@ from bat_tf._numerics import (
     top_class,
 )
 from bat_tf._validation import check_choice, check_number, sentence
-from bat_tf.losses.class_weights import WEIGHTINGS, check_counts, class_weights
+from bat_tf.losses.class_weights import (
+    WEIGHTINGS,
+    check_counts,
+    counts_needed,
+    weight_table,
+)
 
 NEGATIVES = ("none", "all", "predicted")
 
@@ -92,6 +97,7 @@ def tag_loss(
         Born for Auto-Tagging, equations 5 and 6 and §4.3. Logarithms are natural; the
         paper's worked example uses base 10.
     """
+    check_choice("negatives", negatives, NEGATIVES)
     y_true, y_pred = _check_shapes(y_true, at_least_float32(y_pred))
     num_classes = y_pred.shape[-1]
     valid = ops.not_equal(y_true, ignore_index)
@@ -112,7 +118,7 @@ def tag_loss(
     if gamma:
         # (1 - p_c)^γ and p_j^γ; a power of p itself has no gradient at 0 for γ < 1.
         terms = terms * ops.exp(gamma * ops.where(is_true, log_not_p, log_p))
-    weights = _weight_table(
+    weights = weight_table(
         num_classes, class_counts, weighting, negatives, positive_scale
     )
     weights = ops.take(ops.cast(weights, terms.dtype), tag, axis=0)
@@ -147,35 +153,6 @@ def _check_shapes(y_true, y_pred):
             sentence("y_pred", "scores of two or more classes", tuple(y_pred.shape))
         )
     return y_true, y_pred
-
-
-def _weight_table(num_classes, class_counts, weighting, negatives, positive_scale):
-    """Returns λ a and b as an array [true class, component]."""
-    if weighting == "none":
-        class_counts = [1] * num_classes
-    elif class_counts is None:
-        raise ValueError(_counts_needed(weighting))
-    if len(class_counts) != num_classes:
-        raise ValueError(
-            f"`class_counts` must have length {num_classes}, the last dimension of "
-            f"`y_pred`. Received: length {len(class_counts)}. Count the training "
-            "tokens of every class of the model, also of those that never occur."
-        )
-    table = class_weights(class_counts, weighting).T
-    diagonal = table.diagonal() * positive_scale
-    if negatives == "none":
-        table = 0.0 * table
-    table[range(num_classes), range(num_classes)] = diagonal
-    return table
-
-
-def _counts_needed(weighting):
-    return sentence(
-        "class_counts",
-        f"given with weighting={weighting!r}",
-        None,
-        'Pass the labelled training tokens per class, or weighting="none".',
-    )
 
 
 class _PerReplica(keras.losses.Loss):
@@ -240,7 +217,7 @@ class TagLoss(keras.losses.Loss):
         self.ignore_index = check_number("ignore_index", ignore_index, integer=True)
         self.from_logits = from_logits
         if class_counts is None and weighting != "none":
-            raise ValueError(_counts_needed(weighting))
+            raise ValueError(counts_needed(weighting))
         self.class_counts = None if class_counts is None else check_counts(class_counts)
 
     def __call__(self, y_true, y_pred, sample_weight=None):
@@ -337,15 +314,9 @@ class CECL(TagLoss):
         name="cecl",
         **kwargs,
     ):
-        super().__init__(
-            class_counts,
-            weighting=weighting,
-            gamma=gamma,
-            positive_scale=positive_scale,
-            negatives=negatives,
-            name=name,
-            **kwargs,
-        )
+        kwargs.update(weighting=weighting, negatives=negatives, gamma=gamma)
+        kwargs.update(positive_scale=positive_scale, name=name)
+        super().__init__(class_counts, **kwargs)
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
@@ -389,14 +360,9 @@ class CECLA(CECL):
         name="cecla",
         **kwargs,
     ):
-        super().__init__(
-            class_counts,
-            weighting=weighting,
-            gamma=gamma,
-            positive_scale=positive_scale,
-            name=name,
-            **kwargs,
-        )
+        kwargs.update(weighting=weighting, gamma=gamma)
+        kwargs.update(positive_scale=positive_scale, name=name)
+        super().__init__(class_counts, **kwargs)
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
@@ -443,15 +409,9 @@ class PBP(TagLoss):
         name="pbp",
         **kwargs,
     ):
-        super().__init__(
-            class_counts,
-            weighting=weighting,
-            gamma=gamma,
-            positive_scale=positive_scale,
-            negatives=negatives,
-            name=name,
-            **kwargs,
-        )
+        kwargs.update(weighting=weighting, negatives=negatives, gamma=gamma)
+        kwargs.update(positive_scale=positive_scale, name=name)
+        super().__init__(class_counts, **kwargs)
 
 
 NAMES = {

@@ -170,11 +170,13 @@ def _read_tags(tag_names, scheme):
     """
     kinds, properties = [], [(0, 0, 0)]
     for index, name in enumerate(tag_names):
-        prefix, _, kind = name.partition("-") if scheme == "bio" else ("", "", name)
-        if name == "O" if scheme == "bio" else index == 0:
+        bio = scheme == "bio"
+        outside = name == "O" if bio else index == 0
+        if outside:
             properties.append((0, 0, 0))
             continue
-        if scheme == "bio" and (prefix not in ("B", "I") or not kind):
+        prefix, _, kind = name.partition("-") if bio else ("", "", name)
+        if bio and (prefix not in ("B", "I") or not kind):
             raise ValueError(
                 sentence(
                     "tag_names",

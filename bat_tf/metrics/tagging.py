@@ -83,19 +83,24 @@ class TokenFScore(CountedFScore):
         y_true, y_pred = tags_and_predictions(
             y_true, y_pred, self.num_classes, self.ignore_index
         )
-        weight = ops.cast(ops.not_equal(y_true, self.ignore_index), "float32")
+        valid = ops.not_equal(y_true, self.ignore_index)
+        weight = ops.cast(valid, "float32")
         if sample_weight is not None:
             sample_weight = ops.cast(sample_weight, "float32")
             if len(sample_weight.shape) == 1 and len(y_true.shape) == 2:
                 sample_weight = ops.expand_dims(sample_weight, -1)
             weight = weight * sample_weight
-        actual = ops.one_hot(y_true, self.num_classes) * ops.expand_dims(weight, -1)
-        predicted = ops.one_hot(y_pred, self.num_classes)
-        axes = tuple(range(len(y_true.shape)))
+        y_true = ops.where(valid, y_true, 0)
+        correct = ops.cast(ops.equal(y_true, y_pred), "float32")
         self.count(
-            true_positives=ops.sum(actual * predicted, axis=axes),
-            predicted=ops.sum(predicted * ops.expand_dims(weight, -1), axis=axes),
-            actual=ops.sum(actual, axis=axes),
+            true_positives=self._sum_by_class(weight * correct, y_true),
+            predicted=self._sum_by_class(weight, y_pred),
+            actual=self._sum_by_class(weight, y_true),
+        )
+
+    def _sum_by_class(self, values, classes):
+        return ops.segment_sum(
+            ops.reshape(values, (-1,)), ops.reshape(classes, (-1,)), self.num_classes
         )
 
     def counted_classes(self):

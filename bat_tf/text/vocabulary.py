@@ -75,7 +75,7 @@ def count_keys(keys_of, texts):
     """
     counts, num_texts = collections.Counter(), 0
     spec = tf.TensorSpec([None], tf.string)
-    keys_of = tf.function(keys_of).get_concrete_function(spec)
+    keys_of = tf.function(keys_of, autograph=False).get_concrete_function(spec)
     for batch in _batches(texts):
         num_texts += len(batch)
         keys, numbers = keys_of(tf.constant(batch))
