@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bat_tf import _numerics
@@ -12,6 +12,7 @@ def log_pair(logits):
     return _numerics.log_softmax_and_complement(logits, _numerics.top_class(logits))
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.floats(-1e4, 1e4, width=32, allow_subnormal=False), min_size=2, max_size=8

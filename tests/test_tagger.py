@@ -177,7 +177,7 @@ def test_a_megabyte_of_text(model):
 def test_backbone_gives_the_input(minilm):
     tokenizer = bat_tf.TextTokenizer.from_folder(minilm)
     assert tokenizer.num_special == 2
-    model = tiny.tagger(tokenizer=None, backbone=str(minilm))
+    model = tiny.tagger(tokenizer=None, backbone="minilm")
     before = [weight.numpy().copy() for weight in model.encoder.backbone.weights[:3]]
     model.fit(tiny.dataset(8), epochs=1, verbose=0)
     after = [weight.numpy() for weight in model.encoder.backbone.weights[:3]]

@@ -2,10 +2,17 @@
 
 from bat_tf._registry import build
 from bat_tf.encoders.bat import BATEncoder
-from bat_tf.encoders.bert import BertEncoder
+from bat_tf.encoders.bert import BertEncoder, backbone_folder, find_minilm
 from bat_tf.encoders.transformer import TransformerEncoder
 
-__all__ = ["BATEncoder", "BertEncoder", "TransformerEncoder", "get"]
+__all__ = [
+    "BATEncoder",
+    "BertEncoder",
+    "TransformerEncoder",
+    "backbone_folder",
+    "find_minilm",
+    "get",
+]
 
 _NAMES = {
     "bat": (BATEncoder, {}),

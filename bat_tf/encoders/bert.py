@@ -29,6 +29,11 @@ def find_minilm():
     return Path(spec.origin).parent / "model"
 
 
+def backbone_folder(name):
+    """The folder of a backbone: `"minilm"`, or a path as it is."""
+    return find_minilm() if str(name) == "minilm" else Path(name)
+
+
 @keras.saving.register_keras_serializable(package="bat_tf")
 class BertEncoder(keras.layers.Layer):
     """A BERT-family encoder out of the library's own Transformer blocks.

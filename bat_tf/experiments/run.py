@@ -12,7 +12,7 @@ from pathlib import Path
 import keras
 import yaml
 
-from bat_tf import losses, training
+from bat_tf import encoders, losses, training
 from bat_tf._validation import check_choice, sentence
 from bat_tf.data import read
 from bat_tf.data.files import atomic_write
@@ -34,12 +34,14 @@ class RunSettings:
         train: file or named part to learn from.
         valid: to choose the best epoch on; None holds out a tenth of `train`.
         test: to report on at the end; never looked at before.
+        data_settings: options of `bat_tf.data.read` for all parts.
         output: the run's folder.
-        tokenizer: kind of tokens; None decides by the script of the texts.
+        tokenizer: kind of tokens; None decides by the script of the texts. A backbone
+            brings its own.
         tokenizer_settings: more settings of `TextTokenizer`.
         encoder: name of an encoder.
         encoder_settings: its settings, `d_model`, `num_layers`, `backbone` and so on.
-        model_settings: `dropout`, `max_length`, `overlap` of `BATTagger`.
+        model_settings: `head_dropout`, `max_length`, `overlap` of `BATTagger`.
         scheme: `"bio"` or `"plain"`.
         loss: a name, see `bat_tf.losses.get`.
         loss_settings: its settings.
@@ -63,6 +65,7 @@ class RunSettings:
     train: str | None = None
     valid: str | None = None
     test: str | None = None
+    data_settings: dict = dataclasses.field(default_factory=dict)
     output: str = "runs/tagger"
     tokenizer: str | None = None
     tokenizer_settings: dict = dataclasses.field(default_factory=dict)
@@ -153,20 +156,26 @@ def run(settings, verbose="auto"):
 
 def read_parts(settings):
     """The train, valid and test parts of a run; test may be None."""
+    options = settings.data_settings
     if settings.data:
-        return tuple(read(settings.data, split=s) for s in ("train", "valid", "test"))
-    train = read(settings.train)
+        parts = ("train", "valid", "test")
+        return tuple(read(settings.data, split=part, **options) for part in parts)
+    train = read(settings.train, **options)
     if settings.valid:
-        valid = read(settings.valid)
+        valid = read(settings.valid, **options)
     else:
         train, valid = train.split(0.1, seed=settings.seed)
-    return train, valid, read(settings.test) if settings.test else None
+    return train, valid, read(settings.test, **options) if settings.test else None
 
 
 def build(settings, train):
     """The compiled model of a run."""
     tokenizer = settings.tokenizer
-    if tokenizer and settings.tokenizer_settings:
+    backbone = settings.encoder_settings.get("backbone")
+    if backbone:
+        folder = encoders.backbone_folder(backbone)
+        tokenizer = TextTokenizer.from_folder(folder, **settings.tokenizer_settings)
+    elif tokenizer and settings.tokenizer_settings:
         tokenizer = TextTokenizer(tokenizer, **settings.tokenizer_settings)
     model = BATTagger.for_data(
         train,

