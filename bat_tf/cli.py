@@ -4,7 +4,6 @@ import json
 import os
 import sys
 from contextlib import nullcontext
-from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
@@ -54,8 +53,14 @@ def main():
 
 
 def default_model():
-    """The folder of the SavedModel that is installed with the package."""
-    return Path(str(resources.files("bat_tf.saved_models"))) / "product_pages" / "1"
+    """The folder of the SavedModel that comes with the package.
+
+    It is installed inside the package and stands beside it in a checkout.
+    """
+    package = Path(bat_tf.__file__).parent
+    installed = package / "saved_models"
+    shelf = installed if installed.is_dir() else package.parent / "saved_models"
+    return shelf / "product_pages" / "1"
 
 
 @app.command()

@@ -42,7 +42,7 @@ Test part, 300 pages a language; about half of their keywords never occur in tra
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--run", default="runs/product_pages")
     options = parser.parse_args()
     train, valid = product_pages("all", "train"), product_pages("all", "valid")

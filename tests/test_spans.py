@@ -50,19 +50,23 @@ def tag_pairs(draw, size):
 
 
 @settings(max_examples=100, deadline=None)
-@given(tag_pairs(len(BIO)), st.sampled_from(["micro", "macro", "weighted"]))
-def test_equals_seqeval_strict(pair, average):
+@given(
+    tag_pairs(len(BIO)),
+    st.sampled_from(["micro", "macro", "weighted"]),
+    st.sampled_from([0, 1]),
+)
+def test_equals_seqeval_strict(pair, average, zero_division):
     """On every sequence, illegal ones included."""
     y_true, y_pred = pair
-    metric = SpanF1(BIO, average=average)
+    metric = SpanF1(BIO, average=average, zero_division=zero_division)
     metric.update_state(y_true, y_pred)
     valid = y_true >= 0
     true, predicted = (names_of(tags, valid, BIO) for tags in (y_true, y_pred))
     if not any(metric.per_class()["actual"] + metric.per_class()["predicted"]):
         assert not oracles.span_counts(true, predicted, "bio")
-        assert float(metric.result()) == 0
+        assert float(metric.result()) == zero_division
         return
-    settings = {"mode": "strict", "scheme": IOB2, "zero_division": 0}
+    settings = {"mode": "strict", "scheme": IOB2, "zero_division": zero_division}
     scores = metric.scores()
     for key in ("precision", "recall", "f1"):
         reference = getattr(seqeval.metrics, f"{key}_score")

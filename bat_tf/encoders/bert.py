@@ -51,6 +51,7 @@ class BertEncoder(keras.layers.Layer):
         position_offset: position of the first token: 0 for BERT, 2 for RoBERTa.
         epsilon: of the layer normalisations.
         dropout: rate in the blocks and after the embeddings.
+        feature_sizes: must be empty; other encoders add features of tokens here.
 
     Call arguments:
         inputs: dict of `token_ids` and `padding_mask` [B, T].
@@ -75,6 +76,15 @@ class BertEncoder(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        if feature_sizes:
+            raise ValueError(
+                sentence(
+                    "feature_sizes",
+                    "empty: pretrained weights know no features",
+                    dict(feature_sizes),
+                    "Use a `BATEncoder` with this encoder as its `backbone`.",
+                )
+            )
         self._settings = {
             "vocabulary_size": vocabulary_size,
             "d_model": d_model,
@@ -147,9 +157,12 @@ class BertEncoder(keras.layers.Layer):
         """
         files = ["config.json", "model.safetensors"]
         folder = check_folder(folder, files, "a BERT-family model")
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config = _read_config(folder / "config.json")
         check_choice("model_type", config.get("model_type"), FAMILIES)
         check_choice("hidden_act", config.get("hidden_act", "gelu"), ("gelu",))
+        # RoBERTa counts positions from behind its padding id.
+        roberta = config["model_type"] != "bert"
+        offset = config.get("pad_token_id", 1) + 1 if roberta else 0
         encoder = cls(
             config["vocab_size"],
             config["hidden_size"],
@@ -157,10 +170,7 @@ class BertEncoder(keras.layers.Layer):
             num_heads=config["num_attention_heads"],
             num_layers=config["num_hidden_layers"],
             max_positions=config["max_position_embeddings"],
-            # RoBERTa counts positions from behind its padding id.
-            position_offset=0
-            if config["model_type"] == "bert"
-            else config.get("pad_token_id", 1) + 1,
+            position_offset=offset,
             epsilon=config.get("layer_norm_eps", 1e-12),
             **kwargs,
         )
@@ -207,6 +217,27 @@ class BertEncoder(keras.layers.Layer):
                 weights[0].assign(kernel(name))
                 weights[1].assign(bias(name))
             norm(block.output_norm, f"{layer}.output.LayerNorm")
+
+
+def _read_config(path):
+    """What `config.json` says, once it says everything that is needed."""
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(
+            f"{path} is not JSON: {error}. Copy or download the file again."
+        ) from error
+    needed = (
+        "vocab_size hidden_size intermediate_size num_attention_heads "
+        "num_hidden_layers max_position_embeddings"
+    ).split()
+    missing = [name for name in needed if name not in config]
+    if missing and config.get("model_type") in FAMILIES:
+        raise ValueError(
+            f"{path} does not say {', '.join(missing)}: it is not the configuration of "
+            "a whole encoder. Copy or download the file again."
+        )
+    return config
 
 
 def _read_tensors(path):

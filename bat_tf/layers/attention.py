@@ -10,7 +10,9 @@ def project(x, kernel, bias):
     A product of [B, T, D] with [D, E] is a batch of small ones on the CPU; of
     [B·T, D] with [D, E] it is a single large one.
     """
-    flat = ops.matmul(ops.reshape(x, (-1, kernel.shape[0])), kernel) + bias
+    flat = ops.matmul(ops.reshape(x, (-1, kernel.shape[0])), kernel)
+    # `ops.add`, not `+`: it becomes a BiasAdd, which TensorFlow fuses with the product.
+    flat = ops.add(flat, bias)
     return ops.reshape(flat, (*ops.shape(x)[:-1], kernel.shape[1]))
 
 

@@ -91,7 +91,9 @@ class CountedFScore(keras.metrics.Metric):
             totals = [ops.sum(count * counted) for count in counts.values()]
             return self._scores(*totals)
         if self.average == "weighted":
-            counted = counted * counts["actual"]
+            weights = counted * counts["actual"]
+            # Without anything actual to weigh by, all classes weigh the same.
+            counted = ops.where(ops.sum(weights) == 0, counted, weights)
         return {
             key: self._divide(ops.sum(score * counted), ops.sum(counted))
             for key, score in self._scores(*counts.values()).items()

@@ -5,8 +5,9 @@
 Forward, backward and Adam (PyTorch's fused one), dropout 0, full batches. Each
 framework runs in a process of its own; the configurations take turns, so that whatever
 else the machine does hits all of them, and a ratio is the median over the turns of
-TensorFlow's rate by PyTorch's rate in the same turn. PyTorch is no dependency of
-bat_tf: without `--torch-python` only TensorFlow is measured.
+TensorFlow's rate by PyTorch's rate in the same turn. A run on a busy machine is marked
+as not valid. PyTorch is no dependency of bat_tf: without `--torch-python` only
+TensorFlow is measured.
 
     ... --lengths lengths.json --max-length 128
 
@@ -30,6 +31,9 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).parent
+# Turns of an undisturbed machine differ by a few per cent. PyTorch's threads wait for
+# each other: on busy cores it becomes many times slower, and a ratio means nothing.
+QUIET = 1.5
 SIZES = {"d_model": 128, "d_ff": 512, "num_heads": 4, "num_layers": 4}
 STEPS = {(8, 64): 20, (32, 128): 4}
 # glibc hands large freed blocks back to the system; a step that asks for them again
@@ -87,7 +91,7 @@ def take_turns(rows, workers, repeats):
         name → list of seconds, one a turn, and the versions and parameter counts seen.
     """
     seconds, seen = {name: [] for name in rows}, set()
-    for name, (worker, request) in rows.items():  # compile and warm up
+    for worker, request in rows.values():  # compile and warm up
         workers[worker].ask(request)
     for _ in range(repeats):
         for name, (worker, request) in rows.items():
@@ -167,6 +171,12 @@ def print_table(title, unit, seconds, per_row):
         ]
         table.add_row(name, *(f"{cell:.2f}" for cell in [*cells, *ratios]))
     Console(width=150).print(table)
+    restless = [name for name, t in seconds.items() if max(t) > QUIET * min(t)]
+    if restless:
+        print(
+            f"NOT VALID: {', '.join(restless)} varied by more than {QUIET} × between "
+            "turns. Something else was using the processor; run again when it is idle."
+        )
 
 
 def start_workers(options):
