@@ -102,7 +102,8 @@ def train(
     _set_pairs(values, pairs)
     settings = RunSettings.of(**values)
     model, report = run(settings)
-    console.print(f"Best epoch {report['best']['epoch']}, model in {settings.output}")
+    epoch = report["best"]["epoch"]
+    console.print(f"Best epoch {epoch}, model in {settings.output}", soft_wrap=True)
     for part in ("valid", "test"):
         if part in report:
             _print_values(part, report[part]["values"])
@@ -122,7 +123,7 @@ def _set_pairs(values, pairs):
 
 def _print_values(part, values):
     shown = "  ".join(f"{name} {100 * value:.2f}" for name, value in values.items())
-    console.print(f"[bold]{part}[/]  {shown}", highlight=False)
+    console.print(f"[bold]{part}[/]  {shown}", highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -204,8 +205,10 @@ def export(
     path = loaded.export(folder)
     about = json.loads((path / "assets.extra" / "bat_tf.json").read_text())
     ops = ", ".join(about["ops_beyond_core"]) or "none"
-    console.print(f"SavedModel in {path}; it answers as the model does.")
-    console.print(f"Operations beyond core TensorFlow: {ops}")
+    console.print(
+        f"SavedModel in {path}; it answers as the model does.", soft_wrap=True
+    )
+    console.print(f"Operations beyond core TensorFlow: {ops}", soft_wrap=True)
 
 
 @app.command()
@@ -219,7 +222,7 @@ def info(model: ModelPath = None):
     )
     path = Path(model) if model else default_model()
     about = path / "assets.extra" / "bat_tf.json"
-    console.print(str(path), highlight=False)
+    console.print(str(path), highlight=False, soft_wrap=True)
     if about.is_file():
         console.print_json(about.read_text(encoding="utf-8"))
         return

@@ -1,5 +1,6 @@
 """What surrounds `model.fit`: seeds, optimizer, callbacks, resuming."""
 
+import builtins
 import json
 import os
 import sys
@@ -30,7 +31,7 @@ def verbosity(verbose):
     """Resolves "auto": a bar in a terminal or notebook, else a line an epoch."""
     if verbose != "auto":
         return verbose
-    return 1 if sys.stdout.isatty() or "ipykernel" in sys.modules else 2
+    return 1 if sys.stdout.isatty() or hasattr(builtins, "__IPYTHON__") else 2
 
 
 def bat_optimizer(d_model, version="v1", warmup_steps=4000, scale=1.0, **settings):
@@ -52,15 +53,26 @@ def bat_optimizer(d_model, version="v1", warmup_steps=4000, scale=1.0, **setting
 
 
 class EpochCounter(keras.callbacks.Callback):
-    """Keeps the number of the epoch in a variable that the input pipeline reads."""
+    """Makes order and dropout functions of the seed and the number of the epoch.
+
+    The input pipeline reads the number from `value`. Keras' backups leave the state of
+    random generators out; here they start every epoch at a place of its own, so that a
+    resumed run draws what an uninterrupted one would.
+    """
+
+    DRAWS = 1_000_000  # more than an epoch has steps
 
     def __init__(self):
         super().__init__()
         self.value = tf.Variable(0, dtype=tf.int64, trainable=False)
 
     def on_epoch_begin(self, epoch, logs=None):
-        """Tells the pipeline which epoch's order comes next."""
+        """Tells the pipeline and the random generators which epoch comes next."""
         self.value.assign(epoch)
+        for variable in self.model.non_trainable_variables:
+            if variable.path.endswith("seed_generator_state"):
+                seed, _ = variable.numpy().tolist()
+                variable.assign([seed, epoch * self.DRAWS % 2**32])
 
 
 class SaveBest(keras.callbacks.Callback):

@@ -41,3 +41,14 @@ def minilm():
         return find_minilm()
     except ImportError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(autouse=True)
+def no_lasting_determinism(monkeypatch):
+    """Determinism cannot be taken back, and would keep XLA off in later tests.
+
+    What depends on it is tested in processes of its own.
+    """
+    import tensorflow as tf
+
+    monkeypatch.setattr(tf.config.experimental, "enable_op_determinism", lambda: None)

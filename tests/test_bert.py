@@ -12,7 +12,7 @@ from layer_cases import inputs
 from safetensors.numpy import load_file, save_file
 
 from bat_tf.encoders import BATEncoder, BertEncoder
-from bat_tf.encoders.bert import find_minilm
+from bat_tf.encoders.bert import backbone_folder, find_minilm
 from bat_tf.text import TextTokenizer
 
 SMALL = {"d_model": 8, "d_ff": 16, "num_heads": 2, "num_layers": 2}
@@ -241,6 +241,11 @@ def test_bat_on_top_trains_the_backbone_only_if_asked(trainable):
 
 def test_half_precision():
     layer_cases.check_half_precision(build, inputs(5, 3))
+
+
+def test_backbone_folder_knows_minilm(minilm, tmp_path):
+    assert backbone_folder("minilm") == minilm
+    assert backbone_folder(str(tmp_path)) == tmp_path
 
 
 def test_missing_minilm_says_how_to_install_it(monkeypatch):

@@ -1,11 +1,11 @@
 """FILES → tf.data: examples, label names, readers, and the pipeline to the model."""
 
 from bat_tf.data.conll import iter_conll
-from bat_tf.data.corpora import CORPORA, iter_corpus
+from bat_tf.data.corpora import CORPORA
 from bat_tf.data.dataset import Example, Span, TextDataset
 from bat_tf.data.labels import LabelSpace
 from bat_tf.data.readers import FORMATS, iter_json, iter_jsonl, read
-from bat_tf.data.tfds import build_tfds, iter_tfds
+from bat_tf.data.tfds import build_tfds
 
 __all__ = [
     "CORPORA",
@@ -16,9 +16,7 @@ __all__ = [
     "TextDataset",
     "build_tfds",
     "iter_conll",
-    "iter_corpus",
     "iter_json",
     "iter_jsonl",
-    "iter_tfds",
     "read",
 ]

@@ -12,8 +12,9 @@ def sinusoid(length, width):
 
     They are computed, not looked up, so that no text is too long.
 
-    >>> sinusoid(2, 2).numpy().round(3).tolist()
-    [[0.0, 1.0], [0.841, 0.54]]
+    >>> print(sinusoid(2, 2).numpy().round(3))
+    [[0.    1.   ]
+     [0.841 0.54 ]]
     """
     channels = np.arange(width)
     rates = 10000.0 ** (-2.0 * (channels // 2) / width)

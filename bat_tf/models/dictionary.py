@@ -99,7 +99,8 @@ class DictionaryTagger:
             return None
         for length in lengths:
             end = start + length
-            if text[start:end] in self.keywords and not _inside_word(text, end):
+            fits = end <= len(text) and not _inside_word(text, end)
+            if fits and text[start:end] in self.keywords:
                 return end
         return None
 
