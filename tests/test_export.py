@@ -91,6 +91,12 @@ def test_loads_where_bat_tf_was_never_imported(folder):
     assert process.stdout.splitlines()[-1] == expected
 
 
+def test_a_relative_folder_will_do(model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model.export("shop/1")
+    assert (tmp_path / "shop" / "1" / "saved_model.pb").exists()
+
+
 def test_check_finds_a_model_that_answers_otherwise(model, folder):
     other = tiny.tagger(max_length=64, overlap=16)
     other.get_layer("tag_logits").bias.assign([-9.0, 9.0, 0, 0, 0])

@@ -142,7 +142,7 @@ def check_export(model, folder):
         RuntimeError: it does not load there, or it does not answer as the model does.
     """
     needs_text = "text" if ops_beyond_core(folder) else "core"
-    command = [sys.executable, "-c", _PROBE, str(folder), needs_text]
+    command = [sys.executable, "-c", _PROBE, str(Path(folder).resolve()), needs_text]
     # The probe must not find bat_tf by accident of where it is started.
     process = subprocess.run(
         [*command, json.dumps(PROBE_TEXTS)],
