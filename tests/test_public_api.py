@@ -70,7 +70,6 @@ def test_every_source_file_has_a_test_file():
         "bat_tf.data.product_words_en",
         "bat_tf.data.product_words_ja",
         "bat_tf.data.product_words_zh",
-        "bat_tf.experiments.demo",  # test_cli.py
         "bat_tf.serving.inference",  # test_tagger.py, test_export.py
         "bat_tf.serving.signatures",  # test_export.py
     }

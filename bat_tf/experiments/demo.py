@@ -63,7 +63,8 @@ def demo(console, folder, epochs=5, size=None, pages=2):
     for language in LANGUAGES:
         unseen = product_pages(language, "test").take(pages)
         for example, tags in zip(unseen, model.tag(unseen.texts), strict=True):
-            console.print(display.coloured(example.text, tags, model.kinds.names), "")
+            console.print(display.coloured(example.text, tags, model.kinds.names))
+            console.print()
     exported = model.export(folder / "saved_model" / "1")
     _show_reload(console, model, exported, test.take(3).texts)
 
@@ -106,7 +107,9 @@ def _show_reload(console, model, folder, texts):
     answer = json.loads(process.stdout.splitlines()[-1])
     ours = [[[tag.start, tag.end] for tag in tags] for tags in model.tag(texts)]
     same = "the same tags" if answer == ours else f"OTHER tags: {answer}"
-    console.print(f"\nSavedModel in {folder}; reloaded in a fresh process: {same}.")
-    console.print(f'Ask it yourself:  bat-tf tag --model {folder} "{texts[0]}"')
+    # Texts and paths may hold what rich would take for markup.
+    plain = {"markup": False, "highlight": False, "soft_wrap": True}
+    console.print(f"SavedModel in {folder}; a fresh process finds {same}.", **plain)
+    console.print(f'Ask it:  bat-tf tag --model {folder} "{texts[0]}"', **plain)
     if answer != ours:
         raise RuntimeError("The reloaded SavedModel answers otherwise than the model.")
