@@ -43,12 +43,14 @@ def minilm():
         pytest.skip(str(error))
 
 
-@pytest.fixture(autouse=True)
-def no_lasting_determinism(monkeypatch):
+@pytest.fixture(autouse=True, scope="session")
+def no_lasting_determinism():
     """Determinism cannot be taken back, and would keep XLA off in later tests.
 
     What depends on it is tested in processes of its own.
     """
     import tensorflow as tf
 
-    monkeypatch.setattr(tf.config.experimental, "enable_op_determinism", lambda: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tf.config.experimental, "enable_op_determinism", lambda: None)
+        yield
