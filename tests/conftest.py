@@ -4,7 +4,16 @@ import json
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# The first example of a property pays for tracing a graph; a busy machine for more.
+hypothesis.settings.register_profile(
+    "patient",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")
