@@ -1,4 +1,4 @@
-"""What surrounds `model.fit`: seeds, optimizer, callbacks, resuming."""
+"""What surrounds `model.fit`: seeds, callbacks, resuming."""
 
 import builtins
 import json
@@ -10,7 +10,8 @@ import keras
 import tensorflow as tf
 
 from bat_tf.data.files import atomic_write
-from bat_tf.schedules import BATSchedule
+
+SMALL_BATCH = 16
 
 
 def set_seed(seed, deterministic=True):
@@ -27,29 +28,36 @@ def set_seed(seed, deterministic=True):
         tf.config.experimental.enable_op_determinism()
 
 
+def set_threads(batch_size):
+    """Shares a CPU's cores out as suits the batches; call it before anything else runs.
+
+    The products of a small batch are too small to share: two at a time, each on half
+    of the cores, is faster than one after the other on all of them. Large batches keep
+    TensorFlow's own setting, and so does XLA, which knows only the second way.
+
+    Args:
+        batch_size: texts in a training step.
+
+    Returns:
+        Whether the setting took effect: TensorFlow takes none once it has started.
+    """
+    if batch_size > SMALL_BATCH or tf.config.list_physical_devices("GPU"):
+        return True
+    try:
+        tf.config.threading.set_inter_op_parallelism_threads(2)
+        tf.config.threading.set_intra_op_parallelism_threads(
+            max(1, (os.cpu_count() or 2) // 2)
+        )
+    except RuntimeError:
+        return False
+    return True
+
+
 def verbosity(verbose):
     """Resolves "auto": a bar in a terminal or notebook, else a line an epoch."""
     if verbose != "auto":
         return verbose
     return 1 if sys.stdout.isatty() or hasattr(builtins, "__IPYTHON__") else 2
-
-
-def bat_optimizer(d_model, version="v1", warmup_steps=4000, scale=1.0, **settings):
-    """Adam with the paper's constants and the learning-rate rule of equation 11.
-
-    Args:
-        d_model: width of the encoder.
-        version: a named version of the rule, see `BATSchedule.version`.
-        warmup_steps: S of equation 11. The paper trains for 50 epochs with 4,000; a
-            shorter run wants fewer.
-        scale: factor on the whole rate, on top of the version's own.
-        **settings: passed on to `keras.optimizers.Adam`.
-    """
-    rate = BATSchedule.version(version, d_model, warmup_steps=warmup_steps)
-    rate = BATSchedule.from_config({**rate.get_config(), "scale": rate.scale * scale})
-    # S0, section 4: beta_1 = .9, beta_2 = .98, epsilon = 1e-9.
-    paper = {"beta_1": 0.9, "beta_2": 0.98, "epsilon": 1e-9}
-    return keras.optimizers.Adam(rate, **{**paper, **settings})
 
 
 class EpochCounter(keras.callbacks.Callback):

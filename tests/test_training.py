@@ -10,7 +10,6 @@ import pytest
 import tiny
 
 from bat_tf import training
-from bat_tf.schedules import BATSchedule
 
 RUN = """
 import os, signal, sys
@@ -130,14 +129,6 @@ def test_callbacks_write_logs_and_history(tmp_path):
     names = {entry.name for entry in tmp_path.iterdir()}
     assert {"best.keras", "best.json", "history.csv", "logs", "backup"} <= names
     assert "val_token-macro-f2" in (tmp_path / "history.csv").read_text()
-
-
-def test_bat_optimizer_has_the_papers_constants():
-    optimizer = training.bat_optimizer(128, warmup_steps=100, scale=0.5)
-    assert (optimizer.beta_1, optimizer.beta_2) == (0.9, 0.98)
-    assert optimizer.epsilon == 1e-9
-    schedule = BATSchedule(128, warmup_steps=100, scale=0.5)
-    assert float(optimizer.learning_rate) == pytest.approx(float(schedule(0)))
 
 
 def test_verbosity_is_quiet_without_a_terminal():

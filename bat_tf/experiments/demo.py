@@ -35,7 +35,7 @@ def train_model(train, valid, epochs, callbacks=(), verbose="auto"):
         0.0, steps, warmup_target=3e-3, warmup_steps=max(1, steps // 12)
     )
     model.compile(
-        keras.optimizers.AdamW(rate, clipnorm=1.0),
+        bat_tf.optimizers.AdamW(rate, clipnorm=1.0),
         loss="ce",
         metrics=["token-macro-f1", "token-macro-f2", "span-f1"],
     )

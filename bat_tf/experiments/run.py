@@ -12,7 +12,7 @@ from pathlib import Path
 import keras
 import yaml
 
-from bat_tf import encoders, losses, training
+from bat_tf import encoders, losses, optimizers, training
 from bat_tf._validation import check_choice, sentence
 from bat_tf.data import read
 from bat_tf.data.files import atomic_write
@@ -126,6 +126,8 @@ def run(settings, verbose="auto"):
     """
     folder = _open_folder(settings)
     train, valid, test = read_parts(settings)
+    if not settings.jit_compile:
+        training.set_threads(settings.batch_size)
     training.set_seed(settings.seed, deterministic=not settings.jit_compile)
     model = build(settings, train)
     started = time.perf_counter()
@@ -205,7 +207,7 @@ def build_optimizer(settings, d_model, steps):
     if settings.optimizer == "bat":
         # The peak of equation 11 is (d S)^-1/2: keep the one that S = 4,000 has.
         scale = (warmup / 4000) ** 0.5
-        return training.bat_optimizer(
+        return optimizers.bat_optimizer(
             d_model, settings.schedule, warmup_steps=warmup, scale=scale
         )
     rate = keras.optimizers.schedules.CosineDecay(
@@ -215,9 +217,7 @@ def build_optimizer(settings, d_model, steps):
         warmup_target=settings.learning_rate,
         warmup_steps=warmup,
     )
-    return keras.optimizers.AdamW(
-        rate, weight_decay=settings.weight_decay, clipnorm=1.0
-    )
+    return optimizers.AdamW(rate, weight_decay=settings.weight_decay, clipnorm=1.0)
 
 
 def _open_folder(settings):

@@ -37,11 +37,11 @@ class LayerNorm(keras.layers.Layer):
     def call(self, x):
         # In float32: a float16 variance overflows at states of a few hundred.
         wide = ops.cast(x, "float32")
-        centred = wide - ops.mean(wide, axis=-1, keepdims=True)
-        variance = ops.mean(ops.square(centred), axis=-1, keepdims=True)
         if self.flavour == "paper":
-            normal = centred * ops.rsqrt(variance + self.epsilon)
+            normal = standardise(wide, self.epsilon)
         else:
+            centred = wide - ops.mean(wide, axis=-1, keepdims=True)
+            variance = ops.mean(ops.square(centred), axis=-1, keepdims=True)
             normal = centred / (ops.sqrt(variance) + self.epsilon)
         return ops.cast(normal, x.dtype) * self.gamma + self.beta
 
@@ -51,3 +51,26 @@ class LayerNorm(keras.layers.Layer):
             "epsilon": self.epsilon,
             "flavour": self.flavour,
         }
+
+
+def standardise(x, epsilon):
+    """(x - μ) / √(σ² + ε) over the last axis, with its gradient in closed form.
+
+    The gradient that TensorFlow derives takes twice as many passes over the states.
+    """
+
+    @ops.custom_gradient
+    def forward(x):
+        centred = x - ops.mean(x, axis=-1, keepdims=True)
+        variance = ops.mean(ops.square(centred), axis=-1, keepdims=True)
+        inverse = ops.rsqrt(variance + epsilon)
+        normal = centred * inverse
+
+        def gradient(upstream):
+            along = ops.mean(upstream * normal, axis=-1, keepdims=True)
+            mean = ops.mean(upstream, axis=-1, keepdims=True)
+            return inverse * (upstream - mean - normal * along)
+
+        return normal, gradient
+
+    return forward(x)

@@ -9,17 +9,20 @@ TensorFlow's rate by PyTorch's rate in the same turn. A run on a busy machine is
 as not valid. PyTorch is no dependency of bat_tf: without `--torch-python` only
 TensorFlow is measured.
 
-    ... --lengths lengths.json --max-length 128
+    ... --data zh_ecommerce_ner/phantom --max-length 128
 
 measures seconds per epoch instead: `BATTagger.fit`, which groups texts by length,
 against the usual PyTorch loop, which pads every batch to one length, and against one
-that pads each batch to its own longest text. The file holds a list of text lengths.
+that pads each batch to its own longest text. Both learn
+random characters of the lengths that the named set's training part has.
 
-`--tuned` adds rows with two settings of the environment that pay on a CPU, see `TUNED`.
-PyTorch gets the memory setting as well.
+TensorFlow is measured with its own threads and with `bat_tf.training.set_threads`.
+`--tuned` adds rows with two settings of the environment that pay on a CPU without
+AVX-512, see `TUNED`. PyTorch gets the memory setting as well.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -34,6 +37,7 @@ HERE = Path(__file__).parent
 # Turns of an undisturbed machine differ by a few per cent. PyTorch's threads wait for
 # each other: on busy cores it becomes many times slower, and a ratio means nothing.
 QUIET = 1.5
+THREADS = "set_threads"
 SIZES = {"d_model": 128, "d_ff": 512, "num_heads": 4, "num_layers": 4}
 STEPS = {(8, 64): 20, (32, 128): 4}
 # glibc hands large freed blocks back to the system; a step that asks for them again
@@ -49,10 +53,10 @@ TUNED = {**MEMORY, "TF_ENABLE_ONEDNN_OPTS": "1"}
 class Worker:
     """A process that answers a request with the seconds it took."""
 
-    def __init__(self, python, script, environment, threads):
+    def __init__(self, command, environment, threads):
         paths = [str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")]
         self.process = subprocess.Popen(
-            [python, str(HERE / script)],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -60,7 +64,6 @@ class Worker:
                 **os.environ,
                 "PYTHONPATH": os.pathsep.join(filter(None, paths)),
                 "TF_CPP_MIN_LOG_LEVEL": "3",
-                "TF_NUM_INTRAOP_THREADS": str(threads),
                 "OMP_NUM_THREADS": str(threads),
                 **environment,
             },
@@ -102,6 +105,18 @@ def take_turns(rows, workers, repeats):
     return seconds, sorted(seen)
 
 
+def tensorflow_rows(worker, common):
+    """XLA shares its own work out: the second thread setting is the graph's alone."""
+    compilers = {False: "graph"} if THREADS in worker else {False: "graph", True: "XLA"}
+    return {
+        worker.replace("TensorFlow", f"TensorFlow {label}"): (
+            worker,
+            {**common, "jit": jit},
+        )
+        for jit, label in compilers.items()
+    }
+
+
 def step_rows(batch, length, options, workers):
     common = {
         "batch": batch,
@@ -115,9 +130,7 @@ def step_rows(batch, length, options, workers):
         if worker.startswith("PyTorch"):
             rows[worker] = (worker, common)
         else:
-            for jit, label in ((False, "graph"), (True, "XLA")):
-                name = worker.replace("TensorFlow", f"TensorFlow {label}")
-                rows[name] = (worker, {**common, "jit": jit})
+            rows.update(tensorflow_rows(worker, common))
     return rows
 
 
@@ -141,9 +154,7 @@ def epoch_rows(lengths, batch, options, workers):
                 {**common, "padding": "batch"},
             )
         else:
-            for jit, label in ((False, "graph"), (True, "XLA")):
-                name = worker.replace("TensorFlow", f"TensorFlow {label}")
-                rows[name] = (worker, {**common, "jit": jit})
+            rows.update(tensorflow_rows(worker, common))
     return rows
 
 
@@ -180,22 +191,26 @@ def print_table(title, unit, seconds, per_row):
         )
 
 
-def start_workers(options):
-    workers = {}
-
-    def start(name, python, script, environment=None):
-        workers[name] = Worker(python, script, environment or {}, options.threads)
-
+def start_workers(options, batch):
+    """One process for each row that needs an environment or threads of its own."""
+    torch = [options.torch_python, str(HERE / "torch_worker.py")]
+    tensorflow = [sys.executable, str(HERE / "tensorflow_worker.py")]
+    commands = {}
     if options.torch_python:
-        start("PyTorch", options.torch_python, "torch_worker.py")
-        if options.tuned:
-            start("PyTorch tuned", options.torch_python, "torch_worker.py", MEMORY)
+        commands["PyTorch"] = (torch, {})
     else:
         print("No --torch-python: only TensorFlow is measured.")
-    start("TensorFlow", sys.executable, "tensorflow_worker.py")
+    commands["TensorFlow"] = (tensorflow, {})
+    commands[f"TensorFlow, {THREADS}"] = ([*tensorflow, str(batch)], {})
     if options.tuned:
-        start("TensorFlow tuned", sys.executable, "tensorflow_worker.py", TUNED)
-    return workers
+        if options.torch_python:
+            commands["PyTorch tuned"] = (torch, MEMORY)
+        commands["TensorFlow tuned"] = (tensorflow, TUNED)
+        commands[f"TensorFlow tuned, {THREADS}"] = ([*tensorflow, str(batch)], TUNED)
+    return {
+        name: Worker(command, environment, options.threads)
+        for name, (command, environment) in commands.items()
+    }
 
 
 def main(arguments=None):
@@ -206,18 +221,30 @@ def main(arguments=None):
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--vocabulary", type=int, default=3000)
     parser.add_argument("--tuned", action="store_true")
-    parser.add_argument("--lengths", help="JSON list of text lengths: time epochs")
+    parser.add_argument("--data", help="a named set: time epochs of its lengths")
     parser.add_argument("--batch", type=int, default=8, help="of the epochs")
     parser.add_argument("--max-length", type=int, default=128)
     options = parser.parse_args(arguments)
-    workers = start_workers(options)
-    try:
-        if options.lengths:
-            lengths = json.loads(Path(options.lengths).read_text(encoding="utf-8"))
+    if options.data:
+        import bat_tf
+
+        dataset = bat_tf.data.read(options.data, split="train")
+        lengths = [max(1, len(example.text)) for example in dataset]
+        with workers_for(options, options.batch) as workers:
             compare_epochs(lengths, options, workers)
-        else:
-            for size in options.sizes:
-                compare_steps(*map(int, size.split("x")), options, workers)
+        return
+    for size in options.sizes:
+        batch, length = map(int, size.split("x"))
+        with workers_for(options, batch) as workers:
+            compare_steps(batch, length, options, workers)
+
+
+@contextlib.contextmanager
+def workers_for(options, batch):
+    """The processes of one comparison, ended with it."""
+    workers = start_workers(options, batch)
+    try:
+        yield workers
     finally:
         for worker in workers.values():
             worker.close()

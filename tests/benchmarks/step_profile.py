@@ -2,14 +2,13 @@
 
     python tests/benchmarks/step_profile.py --data zh_ecommerce_ner/phantom
 
-Prints a table for each batch size, with and without XLA. "input" is the pipeline alone,
+Prints a table for one batch size, with and without XLA. "input" is the pipeline alone,
 which runs beside the step; "waiting" is what the step really waits for it.
 """
 
 import argparse
 import time
 
-import keras
 import tensorflow as tf
 from rich.console import Console
 from rich.table import Table
@@ -50,7 +49,7 @@ def profile(dataset, batch_size, jit_compile):
     """Milliseconds a step of each part, over one pass of the data."""
     bat_tf.training.set_seed(0, deterministic=False)
     model = bat_tf.BATTagger.for_data(dataset, scheme="plain")
-    model.compile(keras.optimizers.Adam(1e-4), loss="ce", jit_compile=jit_compile)
+    model.compile(bat_tf.optimizers.Adam(1e-4), loss="ce", jit_compile=jit_compile)
     model.optimizer.build(model.trainable_variables)
     counter = tf.Variable(0, dtype=tf.int64)
     batches = model.batches(dataset, batch_size, seed=0, epoch=counter)

@@ -1,5 +1,6 @@
 """Training steps and epochs of bat_tf, for `bat_step_vs_torch.py`.
 
+Takes the batch size for `set_threads`, or nothing to leave threads as they are.
 Reads one JSON request a line and answers one JSON line: see the driver.
 """
 
@@ -34,7 +35,7 @@ class StepTimer:
         logits = keras.layers.Dense(classes, dtype="float32")(states[-1])
         self.model = keras.Model(inputs, logits)
         self.model.compile(
-            keras.optimizers.Adam(1e-4),
+            bat_tf.optimizers.Adam(1e-4),
             bat_tf.losses.get("ce"),
             jit_compile=request["jit"],
         )
@@ -74,7 +75,7 @@ class EpochTimer:
             **sizes,
         )
         self.tagger.compile(
-            keras.optimizers.Adam(1e-4), "ce", jit_compile=request["jit"]
+            bat_tf.optimizers.Adam(1e-4), "ce", jit_compile=request["jit"]
         )
         self.batches = self.tagger.batches(data, request["batch"], seed=0)
         self.run()
@@ -102,6 +103,8 @@ def texts_of_lengths(lengths, vocabulary, seed=0):
 
 
 def main():
+    if len(sys.argv) > 1:
+        bat_tf.training.set_threads(int(sys.argv[1]))
     timers = {}
     for line in sys.stdin:
         request = json.loads(line)

@@ -102,7 +102,7 @@ def time_steps(trainer, request):
     started = time.perf_counter()
     for _ in range(request["steps"]):
         loss = trainer.step(*batch)
-    float(loss)
+    loss.item()
     return time.perf_counter() - started
 
 
@@ -118,7 +118,7 @@ def time_epoch(trainer, request):
             longest = int(counts[rows].max())
         part = (ids[rows, :longest], mask[rows, :longest], tags[rows, :longest])
         loss = trainer.step(*part)
-    float(loss)
+    loss.item()
     return time.perf_counter() - started
 
 
