@@ -17,15 +17,17 @@ from bat_tf import (
     schedules,
     serving,
     text,
+    thresholds,
     training,
 )
 from bat_tf.data import LabelSpace, TextDataset
-from bat_tf.models import BATTagger
+from bat_tf.models import BATTagger, LabelClassifier
 from bat_tf.serving import load
 from bat_tf.text import TextTokenizer
 
 __all__ = [
     "BATTagger",
+    "LabelClassifier",
     "LabelSpace",
     "TextDataset",
     "TextTokenizer",
@@ -40,5 +42,6 @@ __all__ = [
     "schedules",
     "serving",
     "text",
+    "thresholds",
     "training",
 ]

@@ -52,6 +52,20 @@ def check_number(argument, value, low=None, high=None, integer=False):
     return value
 
 
+def check_texts(texts):
+    """Returns texts as a list of str; bytes are read as UTF-8, as well as they can."""
+    if isinstance(texts, (str, bytes)):
+        raise TypeError(sentence("texts", "a list of texts", texts))
+    found = []
+    for number, text in enumerate(texts):
+        if isinstance(text, bytes):
+            text = text.decode("utf-8", "replace")
+        if not isinstance(text, str):
+            raise TypeError(sentence(f"texts[{number}]", "a str or bytes", text))
+        found.append(text)
+    return found
+
+
 def check_folder(path, files, what):
     """Returns `path` if it is a folder that holds all of `files`, else raises.
 

@@ -1,4 +1,4 @@
-"""The command line: bat-tf demo | train | evaluate | tag | export | info."""
+"""The command line: bat-tf demo | train | evaluate | tag | tune | export | info."""
 
 import json
 import os
@@ -22,6 +22,7 @@ from bat_tf.data.files import atomic_write
 from bat_tf.experiments.demo import demo as run_demo
 from bat_tf.experiments.run import RunSettings, run
 from bat_tf.metrics.report import TaggingReport
+from bat_tf.training import save_model
 
 app = typer.Typer(
     help="Put tags on text: train, evaluate, tag, export.",
@@ -66,6 +67,9 @@ def default_model():
 @app.command()
 def train(
     config: Annotated[str | None, typer.Option(help="YAML file with settings.")] = None,
+    task: Annotated[
+        str | None, typer.Option(help="spans (keywords in texts) or labels (of texts).")
+    ] = None,
     data: Annotated[str | None, typer.Option(help="Named set with its parts.")] = None,
     train: Annotated[str | None, typer.Option(help="File to learn from.")] = None,
     valid: Annotated[
@@ -77,7 +81,10 @@ def train(
         str | None, typer.Option(help="characters, words or wordpiece.")
     ] = None,
     scheme: Annotated[str | None, typer.Option(help="bio or plain.")] = None,
-    loss: Annotated[str | None, typer.Option(help="ce, wce, cecla, pbp …")] = None,
+    loss: Annotated[str | None, typer.Option(help="pbp, ce … or zlpr, db …")] = None,
+    thresholds: Annotated[
+        str | None, typer.Option(help="Of labels: none, global or per-label.")
+    ] = None,
     optimizer: Annotated[str | None, typer.Option(help="adamw or bat.")] = None,
     epochs: int | None = None,
     batch_size: int | None = None,
@@ -93,7 +100,7 @@ def train(
         ),
     ] = None,
 ):
-    """Train a tagger, or continue a run that was stopped."""
+    """Train a model, or continue a run that was stopped."""
     given = {key: value for key, value in locals().items() if value is not None}
     given.pop("config", None)
     pairs = given.pop("set", [])
@@ -134,14 +141,62 @@ def evaluate(
     output: Annotated[
         str | None, typer.Option("--output", "-o", help="Also write JSON here.")
     ] = None,
+    plot: Annotated[
+        str | None, typer.Option(help="Of labels: draw F1 by frequency into this file.")
+    ] = None,
 ):
-    """Score a model on marked texts."""
+    """Score a model on marked or labelled texts."""
     dataset = bat_tf.data.read(data, split=split)
-    report = TaggingReport.of(bat_tf.load(model or default_model()), dataset)
+    loaded = bat_tf.load(model or default_model())
+    report = evaluation(loaded, dataset)
     console.print(report)
+    if plot:
+        if not hasattr(report, "plot"):
+            raise ValueError("`--plot` is for models that label documents.")
+        console.print(f"F1 by label frequency: {report.plot(plot)}", soft_wrap=True)
     if output:
         with atomic_write(output) as file:
             json.dump(report.to_dict(), file, ensure_ascii=False, indent=1)
+
+
+def evaluation(model, dataset):
+    """The report on a model, trained or served, of either kind."""
+    if hasattr(model, "evaluate_report"):
+        return model.evaluate_report(dataset)
+    if hasattr(model, "tag"):
+        return TaggingReport.of(model, dataset)
+    raise ValueError(
+        "An exported model names labels but gives no scores of all of them. "
+        "Evaluate the .keras file or the run's folder it was exported from."
+    )
+
+
+@app.command()
+def tune(
+    model: Annotated[str, typer.Argument(help="A .keras file or a run's folder.")],
+    data: Annotated[str, typer.Argument(help="Labelled texts it did not learn from.")],
+    split: Annotated[str | None, typer.Option(help="Part of a named set.")] = None,
+    per_label: Annotated[
+        bool, typer.Option(help="A threshold for each label that is not too rare.")
+    ] = False,
+    beta: Annotated[float, typer.Option(help="Weight of recall in F.")] = 1.0,
+):
+    """Fit the thresholds of a label classifier, and save them with it."""
+    loaded = bat_tf.load(model)
+    if not hasattr(loaded, "fit_thresholds"):
+        raise ValueError(
+            f"{model} has no thresholds to fit: give a .keras file or the run of a "
+            "label classifier."
+        )
+    dataset = bat_tf.data.read(data, split=split)
+    before = loaded.evaluate_report(dataset).values
+    fitted = loaded.fit_thresholds(dataset, per_label=per_label, beta=beta)
+    after = loaded.evaluate_report(dataset).values
+    path = Path(model)
+    save_model(loaded, path / "best.keras" if path.is_dir() else path)
+    console.print(f"{fitted}, saved in {path}", soft_wrap=True, highlight=False)
+    _print_values("before", before)
+    _print_values("after, on the same texts", after)
 
 
 @app.command()
@@ -160,16 +215,20 @@ def tag(
     ] = False,
     batch_size: int = 64,
 ):
-    """Mark the keywords in texts: arguments, a file, or standard input."""
+    """Mark the keywords in texts, or label them: arguments, a file, or stdin."""
     lines = texts if texts else list(_read_texts(input))
-    tagger = bat_tf.load(model or default_model())
-    tagged = zip(lines, tagger.tag(lines, batch_size), strict=True)
-    as_line = display.as_plain
+    loaded = bat_tf.load(model or default_model())
+    if hasattr(loaded, "tag"):
+        style, ask = display.SPANS, loaded.tag
+    else:
+        style, ask = display.LABELS, loaded.label
+    tagged = zip(lines, ask(lines, batch_size=batch_size), strict=True)
+    as_line = style.plain
     if json_lines or str(output).endswith(".jsonl"):
-        as_line = display.as_json
+        as_line = style.json
     elif not output and console.is_terminal:
         for row in tagged:
-            console.print(display.coloured(*row))
+            console.print(style.coloured(*row))
         return
     with atomic_write(output) if output else nullcontext(sys.stdout) as file:
         for row in tagged:
@@ -228,7 +287,8 @@ def info(model: ModelPath = None):
         return
     loaded = bat_tf.load(path)
     loaded.summary()
-    console.print(f"tags: {', '.join(loaded.tags)}")
+    names = loaded.tags if loaded.task == "spans" else loaded.labels.names
+    console.print(f"{loaded.task}: {', '.join(names)}", highlight=False)
 
 
 @app.command()

@@ -1,6 +1,8 @@
-"""Texts with their keywords, for people's eyes, for pipes and for programs."""
+"""Texts with their keywords or labels, for eyes, for pipes and for programs."""
 
 import json
+from collections.abc import Callable
+from typing import NamedTuple
 
 from rich.text import Text
 
@@ -51,3 +53,45 @@ def as_json(text, tags):
     """
     spans = [[tag.start, tag.end, tag.kind, round(tag.score, 4)] for tag in tags]
     return json.dumps({"text": text, "spans": spans}, ensure_ascii=False)
+
+
+def coloured_labels(text, labels):
+    """The beginning of a text, and below it its labels and their scores."""
+    shown = Text(" ".join(text.split())[:160], "dim")
+    named = Text("   ")
+    for number, (name, score) in enumerate(labels):
+        named.append(name, COLOURS[number % len(COLOURS)])
+        named.append(f" {score:.2f}  ", "dim")
+    return Text("\n").join([shown, named if labels else Text("   no label", "dim")])
+
+
+def plain_labels(text, labels):
+    r"""A line for a file or a pipe: the labels, a tab, the text.
+
+    >>> plain_labels("Oil is up", [("crude", 0.9), ("trade", 0.6)])
+    'crude, trade\tOil is up'
+    """
+    return f"{', '.join(name for name, _ in labels)}\t{' '.join(text.split())}"
+
+
+def json_labels(text, labels):
+    """A line of JSONL: the text, its labels and their scores.
+
+    >>> json_labels("Oil is up", [("crude", 0.91)])
+    '{"text": "Oil is up", "labels": ["crude"], "scores": [0.91]}'
+    """
+    names, scores = [name for name, _ in labels], [round(s, 4) for _, s in labels]
+    row = {"text": text, "labels": names, "scores": scores}
+    return json.dumps(row, ensure_ascii=False)
+
+
+class Style(NamedTuple):
+    """How answers of one kind are shown: functions of a text and what was found."""
+
+    coloured: Callable
+    plain: Callable
+    json: Callable
+
+
+SPANS = Style(coloured, as_plain, as_json)
+LABELS = Style(coloured_labels, plain_labels, json_labels)

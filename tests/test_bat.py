@@ -82,13 +82,32 @@ def test_frozen_backbone_gets_no_gradient_and_is_saved(tmp_path):
     layer_cases.check_saving(encoder, batch, tmp_path / "backbone.keras")
 
 
+def test_a_reloaded_backbone_is_still_frozen():
+    backbone = encoders.TransformerEncoder(20, **SMALL)
+    encoder = BATEncoder(backbone=backbone, **{**SMALL, "d_model": 4})
+    encoder.build(None)
+    again = BATEncoder.from_config(encoder.get_config())
+    again.build(None)
+    assert len(again.trainable_variables) == len(encoder.trainable_variables)
+    assert not any(variable.trainable for variable in again.backbone.variables)
+
+
+def test_states_of_the_backbone_can_be_given():
+    backbone = encoders.TransformerEncoder(20, **SMALL)
+    encoder = BATEncoder(backbone=backbone, **{**SMALL, "d_model": 4})
+    batch = inputs(5, 3)
+    given = {**batch, "backbone_states": encoder.backbone_input(batch, False)}
+    for state, same in zip(encoder(batch), encoder(given), strict=True):
+        np.testing.assert_allclose(state, same, atol=1e-6)
+
+
 def test_backbone_states_mean_and_last_differ():
     backbone = encoders.TransformerEncoder(20, **SMALL)
     batch = inputs(5)
     states = [np.array(state) for state in backbone(batch)]
     for name, expected in (("mean", np.mean(states, 0)), ("last", states[-1])):
         encoder = BATEncoder(backbone=backbone, backbone_states=name, **SMALL)
-        found = encoder._backbone_input(batch, training=False)
+        found = encoder.backbone_input(batch, training=False)
         np.testing.assert_allclose(found, expected, atol=1e-6)
 
 

@@ -10,7 +10,7 @@ import pytest
 from bat_tf._validation import DataError
 from bat_tf.data import CORPORA, read
 
-# Examples and spans of train, valid and test, as each SOURCE.txt has them. Where spans
+# Examples, and spans or labels, of each part, as each SOURCE.txt has them. Where spans
 # overlap (scienceie2017) the shorter ones are left out, and listed.
 SIZES = {
     "conll2003": [(14041, 23499), (3250, 5942), (3453, 5648)],
@@ -19,6 +19,9 @@ SIZES = {
     "ja_wikipedia_ner": [(4274, 10487), (534, 1404), (535, 1294)],
     "scienceie2017": [(350, 6732), (50, 1162), (100, 2052)],
     "inspec_keyphrase": [(1000, 9678), (500, 4553), (500, 4835)],
+    "reuters21578": [(7769, 9584), (3019, 3744)],
+    "goemotions": [(43410, 51103), (5426, 6380), (5427, 6329)],
+    "fasttext_cooking": [(12404, 28604), (3000, 6938)],
 }
 
 load = functools.cache(read)
@@ -37,7 +40,7 @@ def test_every_corpus_is_checked():
 @pytest.mark.parametrize("name", SIZES)
 def test_corpora_have_the_published_sizes(data_folder, name):
     found = []
-    for split in ("train", "valid", "test"):
+    for split in CORPORA[name].splits:
         data = load(name, split)
         assert data.name == f"{name}/{split}"
         found.append((len(data), data.counts().total() + len(data.skipped)))
@@ -123,6 +126,69 @@ def test_ja_wikipedia_shape(own_folder):
     assert parts[0][0].spans == ((0, 2, "地名"),)
 
 
+def test_goemotions_has_the_published_labels(data_folder):
+    counts = load("goemotions", "train").counts()
+    assert len(counts) == 28 and min(counts.items(), key=lambda c: c[1]) == (
+        "grief",
+        77,
+    )
+    example = load("goemotions", "valid")[1]
+    assert example.text.startswith("You know the answer man")
+    assert example.labels == ("approval", "neutral") and example.id == "ee84bjg"
+
+
+def test_goemotions_names_the_line_of_a_bad_row(own_folder):
+    folder = own_folder / "goemotions"
+    folder.mkdir()
+    (folder / "labels.txt").write_text("joy\nneutral\n")
+    rows = b'a "b\t0,1\tx1\nb\t2\tx2\nc\t1\n\xff\t1\tx4\ne\t\tx5\nf\t1\tx6\n'
+    (folder / "train.tsv.gz").write_bytes(gzip.compress(rows))
+    with pytest.raises(DataError, match="line 2: expected numbers .* from 0 to 1.*'2'"):
+        read("goemotions")
+    data = read("goemotions", on_error="skip")
+    assert data.texts == ['a "b', "f"] and data[0].labels == ("joy", "neutral")
+    assert [error.line for error in data.skipped] == [2, 3, 4, 5]
+
+
+def test_cooking_has_the_published_tags(data_folder):
+    data = load("fasttext_cooking", "train") + load("fasttext_cooking", "valid")
+    assert len(data) == 15404 and len(data.counts()) == 736
+    assert data[0].text == "How much does potato starch affect a cheese sauce recipe?"
+    assert data[0].labels == ("sauce", "cheese")
+
+
+def write_cooking(folder, content, name="cooking.stackexchange.txt"):
+    path = folder / "fasttext_cooking" / "cooking.stackexchange.tar.gz"
+    path.parent.mkdir(exist_ok=True)
+    with tarfile.open(path, "w:gz") as archive:
+        member = tarfile.TarInfo(name)
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
+
+
+def test_cooking_names_the_line_of_a_bad_row(own_folder):
+    good = b"__label__a __label__b-c Why __label__ me?\n"
+    write_cooking(own_folder, good + b"no tag\n__label__a\n" + good)
+    with pytest.raises(DataError, match="txt, line 2: expected __label__tag.*'no tag'"):
+        read("fasttext_cooking", "valid")
+    data = read("fasttext_cooking", "valid", on_error="skip")
+    assert data.texts == ["Why __label__ me?"] * 2
+    assert data[0].labels == ("a", "b-c")
+    assert [error.line for error in data.skipped] == [2, 3]
+    write_cooking(own_folder, good, "other.txt")
+    with pytest.raises(DataError, match="does not hold cooking.stackexchange.txt"):
+        read("fasttext_cooking")
+
+
+def test_a_part_that_a_corpus_lacks_is_a_sentence(own_folder):
+    with pytest.raises(
+        ValueError, match="'train', 'test'. Received: 'valid'.*no other part.*split"
+    ):
+        read("reuters21578", "valid")
+    with pytest.raises(ValueError, match="one of 'train', 'valid'. Received: 'test'"):
+        read("fasttext_cooking", "test")
+
+
 @pytest.mark.parametrize("name", SIZES)
 def test_a_missing_corpus_says_where_it_comes_from(monkeypatch, own_folder, name):
     with pytest.raises(
@@ -135,7 +201,13 @@ def test_a_missing_corpus_says_where_it_comes_from(monkeypatch, own_folder, name
 
 
 @pytest.mark.parametrize(
-    "file", ["inspec_keyphrase/Hulth2003.tar.gz", "scienceie2017/scienceie2017.tar.xz"]
+    "file",
+    [
+        "inspec_keyphrase/Hulth2003.tar.gz",
+        "scienceie2017/scienceie2017.tar.xz",
+        "reuters21578/reuters21578.tar.xz",
+        "fasttext_cooking/cooking.stackexchange.tar.gz",
+    ],
 )
 def test_a_broken_archive_is_a_sentence(own_folder, file):
     path = own_folder / file

@@ -3,8 +3,10 @@ import json
 import keras
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from bat_tf.data import LabelSpace
+from bat_tf.data import LabelSpace, read
 
 
 def space():
@@ -86,3 +88,67 @@ def test_keras_serialises_it():
     again = keras.saving.deserialize_keras_object(json.loads(json.dumps(config)))
     assert again == space()
     assert again.ids(["sport"]) == [2]
+
+
+def test_rare_labels_can_be_left_out():
+    rows = [["a", "b"], ["a", "a"], ["b", "c"]]
+    labels = LabelSpace.fit(rows, min_count=2)
+    assert labels.names == ("a", "b") and labels.counts.tolist() == [2, 2]
+    assert labels.num_examples == 3
+    labels = LabelSpace.fit(rows, names=["a", "b", "c", "d"], min_count=1)
+    assert labels.names == ("a", "b", "c")
+    with pytest.raises(ValueError, match="`min_count` must be an integer >= 0"):
+        LabelSpace.fit(rows, min_count=-1)
+    with pytest.raises(ValueError, match="no label 'c'"):
+        LabelSpace.fit(rows, names=["a", "b"], min_count=2)
+
+
+def test_groups_by_training_count():
+    labels = LabelSpace(list("abcdef"), counts=[0, 8, 9, 34, 35, 900])
+    groups = {name: ids.tolist() for name, ids in labels.groups((8, 35)).items()}
+    assert groups == {"head": [4, 5], "medium": [2, 3], "tail": [0, 1]}
+    assert [len(ids) for ids in labels.groups((8, 9)).values()] == [4, 0, 2]
+    with pytest.raises(ValueError, match="groups need the training counts"):
+        LabelSpace(["a"]).groups((8, 35))
+    for wrong in ((35, 8), (8, 8), 8, (1, 2, 3), ("a", 1)):
+        with pytest.raises(ValueError, match=r"`boundaries` must be two numbers \(low"):
+            labels.groups(wrong)
+
+
+def test_groups_of_reuters(data_folder):
+    labels = LabelSpace.fit(read("reuters21578").labels)
+    assert [len(ids) for ids in labels.groups((8, 35)).values()] == [37, 25, 28]
+
+
+@given(st.lists(st.lists(st.sampled_from(["art", "news", "sport"]))))
+def test_arrays_of_labels_agree(rows):
+    labels = space()
+    dense = labels.multi_hot(rows)
+    assert dense.shape == (len(rows), 3) and dense.dtype == np.float32
+    for row, names in zip(dense, rows, strict=True):
+        assert [labels.names[i] for i in np.flatnonzero(row)] == sorted(set(names))
+    assert set(np.unique(dense)) <= {0, 1}
+    sparse = labels.csr(iter(rows))
+    assert sparse.format == "csr" and sparse.has_canonical_format
+    np.testing.assert_array_equal(sparse.toarray(), dense)
+    padded = labels.padded_ids(rows)
+    assert padded.dtype == np.int32 and padded.shape[1] >= 1
+    for ids, row in zip(padded, dense, strict=True):
+        known = ids[ids >= 0]
+        assert known.tolist() == np.flatnonzero(row).tolist()
+        assert (ids[len(known) :] == -1).all()
+
+
+@pytest.mark.parametrize("method", ["multi_hot", "padded_ids", "csr"])
+def test_unknown_labels_are_errors_or_skipped_and_counted(method):
+    rows = [["news", "opera"], ["opera", "opera", "山"], []]
+    convert = getattr(space(), method)
+    with pytest.raises(ValueError, match="no label 'opera' among"):
+        convert(rows)
+    with pytest.raises(ValueError, match="`unknown` must be one of 'error', 'skip'"):
+        convert(rows, unknown="ignore")
+    with pytest.raises(TypeError, match='Write \\["news"\\], not "news"'):
+        convert(["news"], unknown="skip")
+    found, expected = convert(rows, unknown="skip"), convert([["news"], [], []])
+    assert (found != expected).sum() == 0 and found.shape == expected.shape
+    assert space().unknown(rows) == {"opera": 2, "山": 1}

@@ -30,6 +30,15 @@ def test_jsonl_with_spans_and_with_labels(write):
     assert data.task == "labels" and data.labels == [("sport",)]
 
 
+@pytest.mark.parametrize("label", ['"sport"', '["sport"]'])
+def test_jsonl_takes_a_single_label(write, label):
+    row = f'{{"text": "A goal", "label": {label}}}'.encode()
+    assert read(write(row)).labels == [("sport",)]
+    # Beside labels or spans it is one of the things that are ignored.
+    row = f'{{"text": "A goal", "labels": ["art"], "label": {label}}}'.encode()
+    assert read(write(row)).labels == [("art",)]
+
+
 @pytest.mark.parametrize("name", ["rows.jsonl.gz", "rows.NDJSON.GZ"])
 def test_jsonl_compressed(write, name):
     assert read(write(gzip.compress(GOOD), name)).texts == ["Acme hat"]
@@ -50,6 +59,8 @@ BAD_ROWS = [
     (b'{"text": ["a"], "spans": []}', "text must be a string"),
     (b'{"text": "a"}', "this one has neither"),
     (b'{"text": "a", "spans": null}', "this one has neither"),
+    (b'{"text": "a", "label": null}', "this one has neither"),
+    (b'{"text": "a", "label": 3}', "labels must be names"),
     (b'{"text": "a", "spans": [], "labels": []}', "this one has both"),
     (b'{"text": "a", "labels": ["x"]}', "this row has labels, those before have spans"),
     (b'{"text": "a", "spans": [[0, 2, "k"]]}', "outside the text, which has 1 char"),
@@ -139,12 +150,12 @@ def test_empty_files_and_files_without_a_good_row_are_sentences(write):
 def test_the_format_is_taken_from_the_name_or_given(write):
     path = write(b"Ann B-PER\n", "eng.train")
     with pytest.raises(
-        ValueError, match="`format` must be one of jsonl, json, conll for"
+        ValueError, match="`format` must be one of jsonl, json, conll, csv, tsv for"
     ):
         read(path)
     assert read(path, format="conll").texts == ["Ann"]
-    with pytest.raises(ValueError, match="`format` must be one of 'jsonl'.*'csv'"):
-        read(path, format="csv")
+    with pytest.raises(ValueError, match="`format` must be one of 'jsonl'.*'xls'"):
+        read(path, format="xls")
 
 
 def test_every_format_reads_every_ending(tmp_path, write):
@@ -152,11 +163,13 @@ def test_every_format_reads_every_ending(tmp_path, write):
         "jsonl": GOOD,
         "json": b"[" + GOOD + b"]",
         "conll": b"Acme B-brand\nhat O",
+        "csv": b"text,labels\nAcme hat,brand",
+        "tsv": b"text\tlabels\nAcme hat\tbrand",
     }
     for name, (_, endings) in FORMATS.items():
         for ending in endings:
             data = read(write(content[name], f"file{ending}"))
-            assert data.texts == ["Acme hat"] and data.kinds == ["brand"]
+            assert data.texts == ["Acme hat"] and list(data.counts()) == ["brand"]
 
 
 def test_a_source_that_is_nothing_names_what_there_is(tmp_path):

@@ -4,7 +4,9 @@ from bat_tf.data.conll import iter_conll
 from bat_tf.data.corpora import CORPORA
 from bat_tf.data.dataset import Example, Span, TextDataset
 from bat_tf.data.labels import LabelSpace
-from bat_tf.data.readers import FORMATS, iter_json, iter_jsonl, read
+from bat_tf.data.readers import FORMATS, iter_json, iter_jsonl, read, splits
+from bat_tf.data.reuters import iter_reuters
+from bat_tf.data.tables import iter_csv, iter_tsv
 from bat_tf.data.tfds import build_tfds
 
 __all__ = [
@@ -16,7 +18,11 @@ __all__ = [
     "TextDataset",
     "build_tfds",
     "iter_conll",
+    "iter_csv",
     "iter_json",
     "iter_jsonl",
+    "iter_reuters",
+    "iter_tsv",
     "read",
+    "splits",
 ]

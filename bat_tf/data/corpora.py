@@ -18,7 +18,8 @@ from pathlib import Path
 from bat_tf._validation import DataError, check_choice
 from bat_tf.data.conll import iter_conll
 from bat_tf.data.dataset import Example, Span, longest_spans
-from bat_tf.data.files import read_lines
+from bat_tf.data.files import decode, read_lines
+from bat_tf.data.reuters import iter_reuters
 
 SPLITS = ("train", "valid", "test")
 
@@ -31,6 +32,7 @@ class Corpus:
         reader: `reader(folder, split, *, on_error, skipped, …)` yields `Example`s; what
             other keyword arguments it has are options of `read`.
         source: where to get the files and what to call them.
+        splits: the parts it comes in.
 
     Example:
         >>> CORPORA["conll2003"].source.split(":")[0]
@@ -39,6 +41,12 @@ class Corpus:
 
     reader: Callable
     source: str
+    splits: tuple[str, ...] = SPLITS
+
+
+_NO_SUCH_PART = (
+    "{} has no other part. Set some aside: rest, valid = train.split(0.1, seed=0)."
+)
 
 
 def iter_corpus(name, split, **options):
@@ -46,7 +54,7 @@ def iter_corpus(name, split, **options):
 
     Args:
         name: a key of `CORPORA`.
-        split: "train", "valid" or "test".
+        split: "train", "valid" or "test"; some come in two of these parts.
         **options: those of the corpus's reader; the CoNLL ones take `documents` and
             `max_words`.
 
@@ -62,7 +70,8 @@ def iter_corpus(name, split, **options):
         ...     example = next(iter_corpus("conll2003", "train"))
     """
     corpus = CORPORA[check_choice("name", name, CORPORA)]
-    check_choice("split", split, SPLITS)
+    remedy = "" if corpus.splits == SPLITS else _NO_SUCH_PART.format(name)
+    check_choice("split", split, corpus.splits, remedy)
     root = os.environ.get("BAT_TF_DATA")
     folder = Path(root or "BAT_TF_DATA") / name.partition("/")[0]
     try:
@@ -183,6 +192,71 @@ def _occurrences(text, phrases):
     return longest_spans(found)[0]
 
 
+def _reuters(folder, split, *, on_error="raise", skipped=None):
+    path = folder / "reuters21578.tar.xz"
+    files = ((f"{path}, {name}", content) for name, content in _tar_files(path))
+    return iter_reuters(files, split, on_error=on_error, skipped=skipped)
+
+
+def _goemotions(folder, split, *, on_error="raise", skipped=None):
+    """A line is a text, the numbers of its labels and its id, divided by tabs."""
+    names = [decode(line).strip() for _, line in read_lines(folder / "labels.txt")]
+
+    def parse(line):
+        fields = line.split("\t")
+        if len(fields) != 3:
+            raise ValueError(f"expected 3 columns. Received: {fields}.")
+        text, numbers, identity = fields
+        if not all(
+            number.isdecimal() and int(number) < len(names)
+            for number in numbers.split(",")
+        ):
+            expected = f"numbers of labels, from 0 to {len(names) - 1}"
+            raise ValueError(f"expected {expected}. Received: {numbers!r}.")
+        labels = [names[int(number)] for number in numbers.split(",")]
+        return Example(text, labels=labels, id=identity)
+
+    path = folder / f"{_PART[split]}.tsv.gz"
+    return _parse_lines(path, read_lines(path), parse, on_error, skipped)
+
+
+_COOKING_VALID = 3000  # the last lines, as fastText's tutorial has it
+
+
+def _cooking(folder, split, *, on_error="raise", skipped=None):
+    """A line is a question's tags, each after __label__, and its title."""
+    path, name = folder / "cooking.stackexchange.tar.gz", "cooking.stackexchange.txt"
+    content = dict(_tar_files(path)).get(name)
+    if content is None:
+        raise DataError(path, None, f"does not hold {name}.")
+    lines = list(enumerate(content.removesuffix(b"\n").split(b"\n"), 1))
+    first = max(len(lines) - _COOKING_VALID, 0)
+    lines = lines[:first] if split == "train" else lines[first:]
+
+    def parse(line):
+        match = re.fullmatch(r"((?:__label__\S+\s+)+)(\S.*)", line.strip())
+        if not match:
+            form = "__label__tag, once or more, and a title"
+            raise ValueError(f"expected {form}. Received: {line[:60]!r}.")
+        labels = [tag.removeprefix("__label__") for tag in match[1].split()]
+        return Example(match[2], labels=labels)
+
+    return _parse_lines(f"{path}, {name}", lines, parse, on_error, skipped)
+
+
+def _parse_lines(path, lines, parse, on_error, skipped):
+    """Yields what `parse` makes of each line of text; a ValueError names the line."""
+    for place, line in lines:
+        try:
+            yield parse(decode(line))
+        except ValueError as error:
+            error = DataError(path, place, str(error))
+            if on_error == "raise":
+                raise error from None
+            if skipped is not None:
+                skipped.append(error)
+
+
 def _tar_files(path):
     """Yields (name, bytes) of the files in an archive, without unpacking it to disk."""
     if not path.exists():
@@ -228,5 +302,25 @@ CORPORA = {
         _inspec,
         "Inspec abstracts with keyphrases (Hulth 2003): Hulth2003.tar.gz from "
         "github.com/snkim/AutomaticKeyphraseExtraction",
+    ),
+    "reuters21578": Corpus(
+        _reuters,
+        "Reuters-21578, Distribution 1.0, news of 1987 with 90 topics, for research "
+        "only: the folder data of github.com/wuodar/reuters_text_classification as "
+        "reuters21578.tar.xz",
+        ("train", "test"),
+    ),
+    "goemotions": Corpus(
+        _goemotions,
+        "GoEmotions, Reddit comments with 27 emotions and neutral: data/original of "
+        "github.com/monologg/GoEmotions-pytorch, labels.txt and {train,dev,test}.tsv, "
+        "the latter gzipped",
+    ),
+    "fasttext_cooking": Corpus(
+        _cooking,
+        "Titles of cooking.stackexchange with their tags, CC-BY-SA 3.0, as fastText's "
+        "tutorial has them: cooking.stackexchange.tar.gz from "
+        "github.com/sumanp/text-classification-fastText",
+        ("train", "valid"),
     ),
 }

@@ -6,8 +6,9 @@ from collections import Counter
 
 import keras
 import numpy as np
+import scipy.sparse
 
-from bat_tf._validation import check_number, sentence
+from bat_tf._validation import check_choice, check_number, sentence
 from bat_tf.data.files import atomic_write
 
 
@@ -57,13 +58,14 @@ class LabelSpace:
                 raise ValueError(sentence("counts", expected, counts, remedy))
 
     @classmethod
-    def fit(cls, labels, names=None):
+    def fit(cls, labels, names=None, *, min_count=0):
         """Collects the labels of a data set, sorted by name, and counts them.
 
         Args:
             labels: an iterable with one iterable of names per example; a name that an
                 example repeats counts once.
             names: all names, if some may not occur in `labels`; they get the count 0.
+            min_count: leaves out the names that fewer examples carry.
 
         Returns:
             A `LabelSpace`.
@@ -72,14 +74,18 @@ class LabelSpace:
             >>> space = LabelSpace.fit([["sport"]], names=["news", "sport"])
             >>> space.missing
             ('news',)
+            >>> LabelSpace.fit([["sport"], ["sport", "art"]], min_count=2).names
+            ('sport',)
         """
+        check_number("min_count", min_count, low=0, integer=True)
         counts, num_examples = Counter(), 0
         for row in labels:
             counts.update(set(_as_names("labels", row)))
             num_examples += 1
         space = cls(sorted(counts) if names is None else sorted(names))
         space.ids(counts)  # a label that is not in `names` is an error
-        return cls(space.names, [counts[name] for name in space.names], num_examples)
+        kept = [name for name in space.names if counts[name] >= min_count]
+        return cls(kept, [counts[name] for name in kept], num_examples)
 
     def __len__(self):
         return len(self.names)
@@ -138,6 +144,110 @@ class LabelSpace:
         """
         return [self.id_of(name) for name in names]
 
+    def groups(self, boundaries):
+        """Returns the ids of frequent, middling and rare labels by training count.
+
+        Args:
+            boundaries: two numbers (low, high): at most `low` training examples is the
+                tail, at least `high` is the head. S1 has (8, 35) for Reuters and
+                (15, 50) for PubMed.
+
+        Returns:
+            A dict of "head", "medium" and "tail" to int64 arrays of ids.
+
+        Example:
+            >>> space = LabelSpace(["a", "b", "c"], counts=[40, 8, 9])
+            >>> {name: ids.tolist() for name, ids in space.groups((8, 35)).items()}
+            {'head': [0], 'medium': [2], 'tail': [1]}
+        """
+        if self.counts is None:
+            raise ValueError(
+                "groups need the training counts, which this LabelSpace does not have. "
+                "`LabelSpace.fit(labels)` counts them for you."
+            )
+        low, high = _as_boundaries(boundaries)
+        head, tail = self.counts >= high, self.counts <= low
+        members = {"head": head, "medium": ~(head | tail), "tail": tail}
+        return {name: np.flatnonzero(those) for name, those in members.items()}
+
+    def unknown(self, rows):
+        """Counts the names that are no labels of this space.
+
+        Args:
+            rows: an iterable with one iterable of names per example.
+
+        Returns:
+            A Counter of names, by the number of examples that carry each.
+
+        Example:
+            >>> LabelSpace(["news"]).unknown([["news", "art"], ["art"]])
+            Counter({'art': 2})
+        """
+        found = Counter()
+        for row in rows:
+            found.update(set(_as_names("rows", row)) - self._ids.keys())
+        return found
+
+    def csr(self, rows, *, unknown="error"):
+        """Returns which example has which label, as a SciPy CSR matrix.
+
+        Args:
+            rows: an iterable with one iterable of names per example.
+            unknown: what to do with a name that is no label: "error", or "skip" to
+                leave it out; the method `unknown` counts these.
+
+        Returns:
+            A float32 matrix [N, L] of zeros and ones, ids sorted in every row.
+
+        Example:
+            >>> LabelSpace(["news", "sport"]).csr([["sport"], []]).toarray()
+            array([[0., 1.],
+                   [0., 0.]], dtype=float32)
+        """
+        rows = self._id_rows(rows, unknown)
+        ends = np.cumsum([0, *map(len, rows)])
+        ids = np.fromiter((label for row in rows for label in row), "int32", ends[-1])
+        ones = np.ones(len(ids), "float32")
+        return scipy.sparse.csr_matrix((ones, ids, ends), (len(rows), len(self)))
+
+    def multi_hot(self, rows, *, unknown="error"):
+        """Returns which example has which label, as a dense array; see `csr`.
+
+        Example:
+            >>> LabelSpace(["news", "sport"]).multi_hot([["sport"]])
+            array([[0., 1.]], dtype=float32)
+        """
+        return self.csr(rows, unknown=unknown).toarray()
+
+    def padded_ids(self, rows, *, unknown="error"):
+        """Returns the label ids of each example, -1 where a row has no more; see `csr`.
+
+        Returns:
+            An int32 array [N, P]. P is the most labels of a row, 1 at least.
+
+        Example:
+            >>> LabelSpace(["news", "sport"]).padded_ids([["sport", "news"], []])
+            array([[ 0,  1],
+                   [-1, -1]], dtype=int32)
+        """
+        rows = self._id_rows(rows, unknown)
+        width = max([1, *map(len, rows)])
+        padded = np.full((len(rows), width), -1, "int32")
+        for place, row in enumerate(rows):
+            padded[place, : len(row)] = row
+        return padded
+
+    def _id_rows(self, rows, unknown):
+        """The ids of each row, sorted, none twice."""
+        check_choice("unknown", unknown, ("error", "skip"))
+        found = []
+        for row in rows:
+            names = _as_names("rows", row)
+            if unknown == "skip":
+                names = [name for name in names if name in self]
+            found.append(sorted(set(self.ids(names))))
+        return found
+
     def save(self, path):
         """Writes the space as JSON; an older file stays until the new one is whole.
 
@@ -194,3 +304,14 @@ def _as_names(argument, names):
         remedy = 'Write ["news"], not "news".' if isinstance(names, str) else ""
         raise TypeError(sentence(argument, "a list of names", names, remedy))
     return names
+
+
+def _as_boundaries(boundaries):
+    try:
+        low, high = boundaries
+        if low < high:
+            return low, high
+    except (TypeError, ValueError):
+        pass
+    expected = "two numbers (low, high) with low < high"
+    raise ValueError(sentence("boundaries", expected, boundaries))

@@ -59,6 +59,84 @@ def _ragged_spans(dataset, kinds):
     }
 
 
+def text_examples(texts, tokenizer, max_length):
+    """The first tokens of each text: a dict of RaggedTensors, one row a text."""
+    size = max_length - tokenizer.num_special
+    parts = []
+    for first in range(0, max(len(texts), 1), CHUNK):
+        # Half a character (a lone surrogate) has no UTF-8.
+        chunk = [t.encode("utf-8", "replace") for t in texts[first : first + CHUNK]]
+        tokens = tokenizer.tokenize(tf.constant(chunk, tf.string))
+        parts.append({name: values[:, :size] for name, values in tokens.items()})
+    return {name: tf.concat([part[name] for part in parts], 0) for name in parts[0]}
+
+
+def text_batches(examples, tokenizer, batch_size):
+    """Yields (rows, inputs) of what `text_examples` returned, shortest texts first."""
+    lengths = examples["token_ids"].row_lengths().numpy()
+    order = np.argsort(lengths, kind="stable")
+    for first in range(0, len(order), batch_size):
+        rows = order[first : first + batch_size]
+        part = {name: tf.gather(values, rows) for name, values in examples.items()}
+        yield rows, pack_inputs(part, tokenizer)
+
+
+def label_examples(dataset, tokenizer, labels, max_length, unknown="error"):
+    """Tokenises a dataset of labelled texts.
+
+    Of a text with more than `max_length` tokens the first ones are kept: the labels
+    are of the whole document, and no part of it can be said to carry them.
+
+    Args:
+        dataset: a `TextDataset` with labels.
+        tokenizer: a `TextTokenizer` with a vocabulary.
+        labels: the `LabelSpace`.
+        max_length: tokens an example may have, special tokens included.
+        unknown: `"error"`, or `"skip"` to leave out labels that are not in the space.
+
+    Returns:
+        A dict of RaggedTensors, one row a document: what `tokenizer.tokenize` gives,
+        and `"labels"`, the ids.
+    """
+    examples = text_examples(dataset.texts, tokenizer, max_length)
+    found = labels.csr(dataset.labels, unknown=unknown)
+    examples["labels"] = tf.RaggedTensor.from_row_splits(
+        tf.constant(found.indices, tf.int32), found.indptr.astype("int64")
+    )
+    return examples
+
+
+def label_batches(
+    examples,
+    tokenizer,
+    *,
+    batch_size=32,
+    seed=None,
+    epoch=None,
+    fixed_shapes=False,
+    num_buckets=5,
+):
+    """Batches of (inputs, label ids) from what `label_examples` returned.
+
+    Ids are padded with -1. Arguments as for `tag_batches`; with `fixed_shapes`, a batch
+    that lacks rows repeats some of its own, which is for training alone.
+    """
+    lengths = examples["token_ids"].row_lengths().numpy() + tokenizer.num_special
+    most = max(1, int(examples["labels"].bounding_shape(axis=1)))
+
+    def batch(rows, bound):
+        if fixed_shapes:
+            rows = tf.gather(rows, tf.range(batch_size) % tf.size(rows))
+        part = {name: tf.gather(values, rows) for name, values in examples.items()}
+        ids = part.pop("labels").to_tensor(-1, shape=[None, most])
+        inputs = pack_inputs(part, tokenizer)
+        if fixed_shapes:
+            inputs = _pad_inputs(inputs, batch_size, bound)
+        return inputs, ids
+
+    return _batches(lengths, batch, batch_size, seed, epoch, num_buckets)
+
+
 def class_counts(examples, num_classes):
     """How many labelled tokens each tag class has: the N_j of the token losses."""
     tags = examples["tags"].flat_values
@@ -104,19 +182,25 @@ def tag_batches(
     Returns:
         A `tf.data.Dataset` of known cardinality.
     """
-    check_number("batch_size", batch_size, low=1, integer=True)
     lengths = examples["tags"].row_lengths().numpy() + tokenizer.num_special
+
+    def batch(rows, bound):
+        part = {name: tf.gather(values, rows) for name, values in examples.items()}
+        packed = pack_tags(part, tokenizer)
+        return _pad_to(packed, batch_size, bound) if fixed_shapes else packed
+
+    return _batches(lengths, batch, batch_size, seed, epoch, num_buckets)
+
+
+def _batches(lengths, batch, batch_size, seed, epoch, num_buckets):
+    """Rows of similar length, `batch_size` at a time, through `batch(rows, bound)`.
+
+    `bound` is the largest length that the rows' bucket holds.
+    """
+    check_number("batch_size", batch_size, low=1, integer=True)
     bounds = bucket_lengths(lengths, num_buckets)
     bucket = np.searchsorted(bounds, lengths)
     bucket_of, bound_of = tf.constant(bucket, tf.int64), tf.constant(bounds, tf.int32)
-
-    def batch(rows):
-        part = {name: tf.gather(values, rows) for name, values in examples.items()}
-        packed = pack_tags(part, tokenizer)
-        if not fixed_shapes:
-            return packed
-        return _pad_to(packed, batch_size, bound_of[bucket_of[rows[0]]])
-
     order = _row_order(lengths, seed, epoch)
     grouped = order.group_by_window(
         key_func=lambda row: bucket_of[row],
@@ -125,7 +209,7 @@ def tag_batches(
     )
     count = sum(-(-size // batch_size) for size in np.bincount(bucket).tolist())
     return (
-        grouped.map(batch)
+        grouped.map(lambda rows: batch(rows, bound_of[bucket_of[rows[0]]]))
         .apply(tf.data.experimental.assert_cardinality(count))
         .prefetch(tf.data.AUTOTUNE)
     )
@@ -134,13 +218,29 @@ def tag_batches(
 def pack_tags(rows, tokenizer):
     """Rows of tokens and tags as the dense (inputs, tags) of a model."""
     tags = rows["tags"].to_tensor(-1)
-    tokens = {name: values for name, values in rows.items() if name != "tags"}
-    packed = tokenizer.pack(tokens)
-    inputs = {name: packed[name] for name in input_names(tokenizer)}
+    inputs = pack_inputs(rows, tokenizer)
     # Tags stand behind [CLS], where there is one, and in front of [SEP] and padding.
     left = tokenizer.num_special // 2
-    right = tf.shape(packed["token_ids"])[1] - tf.shape(tags)[1] - left
+    right = tf.shape(inputs["token_ids"])[1] - tf.shape(tags)[1] - left
     return inputs, tf.pad(tags, [[0, 0], [left, right]], constant_values=-1)
+
+
+def pack_inputs(rows, tokenizer):
+    """Rows of tokens as the dense inputs of a model.
+
+    States of a backbone, if rows have them, become an input of float32.
+    """
+    packed = tokenizer.pack({name: rows[name] for name in token_names(rows)})
+    inputs = {name: packed[name] for name in input_names(tokenizer)}
+    if "backbone_states" in rows:
+        states = tf.cast(rows["backbone_states"].to_tensor(0), tf.float32)
+        inputs["backbone_states"] = states
+    return inputs
+
+
+def token_names(rows):
+    """What of some rows is about tokens: neither targets nor states."""
+    return [name for name in rows if name not in ("tags", "labels", "backbone_states")]
 
 
 def input_names(tokenizer):
@@ -169,5 +269,14 @@ def _pad_to(packed, num_rows, length):
     inputs, tags = packed
     rows, columns = tf.unstack(tf.shape(tags))
     missing = [[0, num_rows - rows], [0, length - columns]]
-    inputs = {name: tf.pad(values, missing) for name, values in inputs.items()}
+    inputs = _pad_inputs(inputs, num_rows, length)
     return inputs, tf.pad(tags, missing, constant_values=-1)
+
+
+def _pad_inputs(inputs, num_rows, length):
+    rows, columns = tf.unstack(tf.shape(inputs["token_ids"]))
+    missing = [[0, num_rows - rows], [0, length - columns], [0, 0]]
+    return {
+        name: tf.pad(values, missing[: len(values.shape)])
+        for name, values in inputs.items()
+    }

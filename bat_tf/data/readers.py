@@ -8,9 +8,10 @@ from pathlib import Path
 
 from bat_tf._validation import DataError, check_choice
 from bat_tf.data.conll import iter_conll
-from bat_tf.data.corpora import CORPORA, iter_corpus
+from bat_tf.data.corpora import CORPORA, SPLITS, iter_corpus
 from bat_tf.data.dataset import Example, TextDataset, as_span, longest_spans
 from bat_tf.data.files import OPENERS, decode, read_lines
+from bat_tf.data.tables import iter_csv, iter_tsv
 from bat_tf.data.tfds import iter_tfds
 
 
@@ -19,7 +20,8 @@ def iter_jsonl(path, *, overlaps="error", on_error="raise", skipped=None):
 
     An object is `{"text": "…", "spans": [[start, end, "kind"], …]}` or
     `{"text": "…", "labels": ["name", …]}`, with an `"id"` if you like; what else it
-    holds is ignored. Spans count characters. Blank lines are passed over.
+    holds is ignored. One label may also be `"label": "name"`. Spans count characters.
+    Blank lines are passed over.
 
     Args:
         path: the file; `.gz` and `.xz` are unpacked on the fly.
@@ -144,6 +146,9 @@ class _JsonRows:
         if "text" not in row:
             raise ValueError(f'"text" is missing. Received: {", ".join(row) or "{}"}.')
         record = {key: row[key] for key in ("text", "spans", "labels") if key in row}
+        if not record.keys() & {"spans", "labels"} and row.get("label") is not None:
+            label = row["label"]
+            record["labels"] = label if isinstance(label, list) else [label]
         record["id"] = None if row.get("id") is None else str(row["id"])
         dropped = []
         if self.overlaps == "longest" and isinstance(row.get("spans"), list):
@@ -159,7 +164,19 @@ FORMATS = {
         iter_conll,
         (".conll", ".txt", ".bio", ".iob", ".iob2", ".bioes", ".bieos", ".bmes"),
     ),
+    "csv": (iter_csv, (".csv",)),
+    "tsv": (iter_tsv, (".tsv",)),
 }
+
+
+def splits(source):
+    """The parts that a named set comes in, "train" first.
+
+    Example:
+        >>> splits("product_pages/en")
+        ('train', 'valid', 'test')
+    """
+    return CORPORA[source].splits if source in CORPORA else SPLITS
 
 
 def read(source, split=None, *, format=None, on_error="raise", **options):
@@ -169,13 +186,15 @@ def read(source, split=None, *, format=None, on_error="raise", **options):
     |---|---|---|
     | "train.jsonl", "train.json" (.gz, .xz) | rows of JSON | `iter_jsonl` |
     | "train.conll", .txt, .bio, .bieos … (.gz, .xz) | a token a line | `iter_conll` |
-    | "conll2003", "zh_ecommerce_ner/phantom" … | a key of `CORPORA` | `iter_corpus` |
+    | "train.csv", "train.tsv" (.gz, .xz) | a table with a header | `iter_csv` |
+    | "conll2003", "reuters21578", "goemotions" … | a key of `CORPORA` | `iter_corpus` |
     | "product_pages/en", /zh, /ja, /all | the embedded corpus | `product_pages` |
     | "tfds:name" or "tfds:name/config" | tensorflow-datasets | `iter_tfds` |
 
     Args:
         source: a path or one of the names above.
-        split: "train", "valid" or "test" of a named set; None is "train".
+        split: "train", "valid" or "test" of a named set; None is "train". Where a set
+            has no valid part, `TextDataset.split` sets one aside.
         format: a key of `FORMATS`, where the file's name does not tell.
         on_error: "raise", or "skip" to leave out what is faulty and list it in the data
             set's `skipped`.

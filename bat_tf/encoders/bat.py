@@ -42,6 +42,8 @@ class BATEncoder(keras.layers.Layer):
 
     Call arguments:
         inputs: dict of `token_ids` and `padding_mask` [B, T], and each feature [B, T].
+            If it has `backbone_states` [B, T, width of the backbone], these stand in
+            for what the backbone would say.
 
     Returns:
         List of states [B, T, D]: the embeddings, then one entry a block.
@@ -161,6 +163,10 @@ class BATEncoder(keras.layers.Layer):
         if self.backbone is not None:
             if not self.backbone.built:
                 self.backbone.build(shape)
+            # A backbone that is read from a file comes with the value set, but not for
+            # the layers inside, and Keras does not pass on what it has already.
+            self.backbone.trainable = not self.backbone_trainable
+            self.backbone.trainable = self.backbone_trainable
             self.projection.build((None, None, self.backbone.d_model))
         self.embedding.build(shape)
         self.input_norm.build(states)
@@ -172,7 +178,10 @@ class BATEncoder(keras.layers.Layer):
         mask = inputs["padding_mask"]
         given = None
         if self.backbone is not None:
-            given = self.projection(self._backbone_input(inputs, training))
+            given = inputs.get("backbone_states")
+            if given is None:
+                given = self.backbone_input(inputs, training)
+            given = self.projection(given)
         x = self.embedding(inputs, given, training=training)
         states = [self.input_norm(x)]
         for attention, feed_forward in self.blocks:
@@ -180,7 +189,8 @@ class BATEncoder(keras.layers.Layer):
             states.append(feed_forward(a, training=training))
         return states
 
-    def _backbone_input(self, inputs, training):
+    def backbone_input(self, inputs, training):
+        """The backbone's states, mixed as `backbone_states` says: [B, T, width]."""
         # A frozen backbone answers as it would when served: no dropout, no gradient.
         training = training if self.backbone_trainable else False
         states = self.backbone(inputs, training=training)

@@ -14,25 +14,43 @@ import yaml
 
 from bat_tf import encoders, losses, optimizers, training
 from bat_tf._validation import check_choice, sentence
-from bat_tf.data import read
+from bat_tf.data import read, splits
 from bat_tf.data.files import atomic_write
-from bat_tf.models import BATTagger
+from bat_tf.models import BATTagger, LabelClassifier
 from bat_tf.serving import load
 from bat_tf.text import TextTokenizer
 
 OPTIMIZERS = ("bat", "adamw")
+THRESHOLDS = ("none", "global", "per-label")
+# What a run does unless its settings say otherwise.
+TASKS = {
+    "spans": {
+        "model": BATTagger,
+        "loss": "ce",
+        "monitor": "val_token-macro-f2",
+        "metrics": ["token-macro-f1", "token-macro-f2", "span-f1"],
+    },
+    "labels": {
+        "model": LabelClassifier,
+        "loss": "zlpr",
+        "monitor": "val_micro-f1",
+        "metrics": ["micro-f1", "macro-f1", "average-precision"],
+    },
+}
 # What may differ between the first call of a run and the one that continues it.
 MAY_CHANGE = ("epochs", "patience", "output")
 
 
 @dataclasses.dataclass
 class RunSettings:
-    """Settings of a tagging run; every field may stand in a YAML file.
+    """Settings of a run; every field may stand in a YAML file.
 
     Args:
+        task: `"spans"` trains a `BATTagger`, `"labels"` a `LabelClassifier`.
         data: a named set, whose parts are then train, valid and test; or give files:
         train: file or named part to learn from.
-        valid: to choose the best epoch on; None holds out a tenth of `train`.
+        valid: to choose the best epoch on; None holds out a part of `train`.
+        valid_fraction: how much, where a set has no such part; always the same texts.
         test: to report on at the end; never looked at before.
         data_settings: options of `bat_tf.data.read` for all parts.
         output: the run's folder.
@@ -41,9 +59,10 @@ class RunSettings:
         tokenizer_settings: more settings of `TextTokenizer`.
         encoder: name of an encoder.
         encoder_settings: its settings, `d_model`, `num_layers`, `backbone` and so on.
-        model_settings: `head_dropout`, `max_length`, `overlap` of `BATTagger`.
-        scheme: `"bio"` or `"plain"`.
-        loss: a name, see `bat_tf.losses.get`.
+        model_settings: of the model's `for_data`: `head_dropout`, `max_length` and,
+            by the task, `scheme` and `overlap`, or `pooling` and `words`.
+        scheme: `"bio"` or `"plain"`, for spans.
+        loss: a name, see `bat_tf.losses.get`; None is `ce`, or `zlpr` for labels.
         loss_settings: its settings.
         optimizer: `"bat"` is the paper's Adam under equation 11, `"adamw"` has weight
             decay, warm-up and cosine decay.
@@ -55,25 +74,32 @@ class RunSettings:
         epochs: passes over the training part.
         batch_size: texts of a step.
         seed: decides weights, order and dropout.
-        monitor: score of the valid part that picks the best epoch.
+        monitor: score of the valid part that picks the best epoch; None is macro F2 of
+            the tokens for spans, micro F1 for labels.
+        thresholds: for labels, what the best model's are fitted to the valid part by:
+            `"none"` keeps the loss' own, `"global"` or `"per-label"`.
         patience: epochs without a better one before it stops; None never.
+        cache_backbone: keep a frozen backbone's states instead of computing them every
+            epoch.
         jit_compile: compile the step with XLA.
         precision: a Keras dtype policy for the encoder.
     """
 
+    task: str = "spans"
     data: str | None = None
     train: str | None = None
     valid: str | None = None
     test: str | None = None
+    valid_fraction: float = 0.1
     data_settings: dict = dataclasses.field(default_factory=dict)
-    output: str = "runs/tagger"
+    output: str = "runs/model"
     tokenizer: str | None = None
     tokenizer_settings: dict = dataclasses.field(default_factory=dict)
     encoder: str = "bat"
     encoder_settings: dict = dataclasses.field(default_factory=dict)
     model_settings: dict = dataclasses.field(default_factory=dict)
     scheme: str = "bio"
-    loss: str = "ce"
+    loss: str | None = None
     loss_settings: dict = dataclasses.field(default_factory=dict)
     optimizer: str = "adamw"
     learning_rate: float = 1e-3
@@ -83,13 +109,19 @@ class RunSettings:
     epochs: int = 10
     batch_size: int = 16
     seed: int = 0
-    monitor: str = "val_token-macro-f2"
+    monitor: str | None = None
+    thresholds: str = "none"
     patience: int | None = None
+    cache_backbone: bool = False
     jit_compile: bool = False
     precision: str = "float32"
 
     def __post_init__(self):
+        check_choice("task", self.task, TASKS)
         check_choice("optimizer", self.optimizer, OPTIMIZERS)
+        check_choice("thresholds", self.thresholds, THRESHOLDS)
+        self.loss = self.loss or TASKS[self.task]["loss"]
+        self.monitor = self.monitor or TASKS[self.task]["monitor"]
         if not self.data and not self.train:
             remedy = "Name a set or a file to learn from."
             raise ValueError(sentence("data", "given, or `train`", self.data, remedy))
@@ -119,7 +151,7 @@ class RunSettings:
 
 
 def run(settings, verbose="auto"):
-    """Trains a tagger as the settings say, or continues where a kill stopped it.
+    """Trains a model as the settings say, or continues where a kill stopped it.
 
     Returns:
         The model of the best epoch and the report that is also in `report.json`.
@@ -137,6 +169,7 @@ def run(settings, verbose="auto"):
         batch_size=settings.batch_size,
         epochs=settings.epochs,
         seed=settings.seed,
+        cache_backbone=settings.cache_backbone,
         callbacks=training.default_callbacks(
             folder, settings.monitor, settings.patience
         ),
@@ -144,9 +177,12 @@ def run(settings, verbose="auto"):
     )
     seconds = time.perf_counter() - started
     best = load(folder)
+    if settings.task == "labels" and settings.thresholds != "none":
+        best.fit_thresholds(valid, per_label=settings.thresholds == "per-label")
+        training.save_model(best, folder / "best.keras")
     report = {"settings": settings.to_dict(), "fit_seconds": round(seconds, 1)}
     report["best"] = json.loads((folder / "best.json").read_text())
-    report["class_counts"] = model.class_counts
+    report["model"] = best.describe()
     report["parameters"] = model.count_params()
     for name, part in (("valid", valid), ("test", test)):
         if part is not None:
@@ -160,14 +196,18 @@ def read_parts(settings):
     """The train, valid and test parts of a run; test may be None."""
     options = settings.data_settings
     if settings.data:
-        parts = ("train", "valid", "test")
-        return tuple(read(settings.data, split=part, **options) for part in parts)
-    train = read(settings.train, **options)
-    if settings.valid:
-        valid = read(settings.valid, **options)
+        names = splits(settings.data)
+        parts = {name: read(settings.data, split=name, **options) for name in names}
     else:
-        train, valid = train.split(0.1, seed=settings.seed)
-    return train, valid, read(settings.test, **options) if settings.test else None
+        names = ("train", "valid", "test")
+        files = {name: getattr(settings, name) for name in names}
+        parts = {name: read(file, **options) for name, file in files.items() if file}
+    if "valid" not in parts:
+        # Of one fixed seed: runs with different seeds are to be compared.
+        parts["train"], parts["valid"] = parts["train"].split(
+            settings.valid_fraction, seed=0
+        )
+    return parts["train"], parts["valid"], parts.get("test")
 
 
 def build(settings, train):
@@ -179,22 +219,22 @@ def build(settings, train):
         tokenizer = TextTokenizer.from_folder(folder, **settings.tokenizer_settings)
     elif tokenizer and settings.tokenizer_settings:
         tokenizer = TextTokenizer(tokenizer, **settings.tokenizer_settings)
-    model = BATTagger.for_data(
+    task = TASKS[settings.task]
+    scheme = {"scheme": settings.scheme} if settings.task == "spans" else {}
+    model = task["model"].for_data(
         train,
         settings.encoder,
         tokenizer,
-        scheme=settings.scheme,
         **{"dtype": settings.precision, **settings.encoder_settings},
-        **settings.model_settings,
+        **{**scheme, **settings.model_settings},
     )
     steps = settings.epochs * -(-len(train) // settings.batch_size)
-    loss = losses.get(
-        settings.loss, class_counts=model.class_counts, **settings.loss_settings
-    )
+    counted = model.loss_settings(settings.loss)
+    loss = losses.get(settings.loss, **{**counted, **settings.loss_settings})
     model.compile(
         optimizer=build_optimizer(settings, model.encoder.d_model, steps),
         loss=loss,
-        metrics=["token-macro-f1", "token-macro-f2", "span-f1"],
+        metrics=task["metrics"],
         jit_compile=settings.jit_compile,
     )
     return model

@@ -1,21 +1,58 @@
 """Losses, as classes and by the names the papers give them."""
 
 from bat_tf._registry import build
-from bat_tf.losses import tagging
+from bat_tf.losses import balanced, dice, ranking, tagging
+from bat_tf.losses.balanced import (
+    BalancedLoss,
+    ClassBalanced,
+    DistributionBalanced,
+    FocalLoss,
+    find_mu,
+)
 from bat_tf.losses.class_weights import class_weights
+from bat_tf.losses.dice import BatchDiceLoss, DiceLoss
+from bat_tf.losses.divergence import kl_divergence, symmetric_kl
+from bat_tf.losses.document import DocumentLoss
+from bat_tf.losses.ranking import BPMLL, LSEP, WARP, ZLPR, RankingHinge
 from bat_tf.losses.tagging import CECL, CECLA, PBP, TagLoss, tag_loss
 
-__all__ = ["CECL", "CECLA", "PBP", "TagLoss", "class_weights", "get", "tag_loss"]
+__all__ = [
+    "BPMLL",
+    "CECL",
+    "CECLA",
+    "LSEP",
+    "PBP",
+    "WARP",
+    "ZLPR",
+    "BalancedLoss",
+    "BatchDiceLoss",
+    "ClassBalanced",
+    "DiceLoss",
+    "DistributionBalanced",
+    "DocumentLoss",
+    "FocalLoss",
+    "RankingHinge",
+    "TagLoss",
+    "class_weights",
+    "find_mu",
+    "get",
+    "kl_divergence",
+    "symmetric_kl",
+    "tag_loss",
+]
 
-_NAMES = {**tagging.NAMES}
+_NAMES = {**tagging.NAMES, **balanced.NAMES, **dice.NAMES, **ranking.NAMES}
 
 
 def get(name, /, **settings):
     """Returns the loss called `name`.
 
     Args:
-        name: `ce wce fce fwce cecl wcecl cecla pbp pbpa`, in upper or lower case. The
-            table in `bat_tf.losses.tagging` says what each stands for.
+        name: in upper or lower case, for tokens `ce wce fce fwce cecl wcecl cecla pbp
+            pbpa` (table in `bat_tf.losses.tagging`); for documents `bce fl cb r-fl
+            ntr-fl db-0fl cb-ntr db` (table in `bat_tf.losses.balanced`), `dl1 dl2`
+            (`bat_tf.losses.dice`) and `rl warp bp-mll lsep zlpr tlpr soft-zlpr` (table
+            in `bat_tf.losses.ranking`).
         **settings: arguments of its class; they win over what the name stands for.
 
     Returns:
@@ -26,5 +63,8 @@ def get(name, /, **settings):
         >>> loss = bat_tf.losses.get("pbp", class_counts=[80, 15, 5], gamma=1)
         >>> loss.name, loss.weighting, loss.gamma, loss.positive_scale
         ('pbp', 'ee', 1, 8.0)
+        >>> loss = bat_tf.losses.get("cb-ntr", class_counts=[60, 5], num_examples=100)
+        >>> loss.name, loss.weighting, loss.ntr, loss.gamma
+        ('cb-ntr', 'cb', True, 2.0)
     """
     return build("losses.get", _NAMES, name, settings)

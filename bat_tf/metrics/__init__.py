@@ -1,26 +1,82 @@
-"""Metrics, as classes and by name; they stream, and all of them want to go up."""
+"""Metrics, as classes and by name.
+
+They stream, and callbacks see in which direction they get better: up, except for the
+ranking loss.
+"""
+
+import re
 
 from bat_tf._registry import build
-from bat_tf.metrics import spans, tagging
+from bat_tf.metrics import multilabel, ranking, spans, tagging
+from bat_tf.metrics.label_report import LabelReport
+from bat_tf.metrics.multilabel import LabelFScore, SampleF1, SubsetAccuracy
+from bat_tf.metrics.ranking import (
+    LabelRankingAveragePrecision,
+    LabelRankingLoss,
+    MacroTopK,
+    PropensityScoredTopK,
+    TopK,
+)
 from bat_tf.metrics.spans import SpanF1
 from bat_tf.metrics.tagging import TokenFScore
 
-__all__ = ["SpanF1", "TokenFScore", "get"]
+__all__ = [
+    "LabelFScore",
+    "LabelRankingAveragePrecision",
+    "LabelRankingLoss",
+    "LabelReport",
+    "MacroTopK",
+    "PropensityScoredTopK",
+    "SampleF1",
+    "SpanF1",
+    "SubsetAccuracy",
+    "TokenFScore",
+    "TopK",
+    "get",
+]
 
-_NAMES = {**tagging.NAMES, **spans.NAMES}
+_NAMES = {**tagging.NAMES, **spans.NAMES, **multilabel.NAMES, **ranking.NAMES}
+# What is known of the data, and which metrics want to know it.
+_FACTS = {
+    **{name: ("tag_names",) for name in tagging.NAMES},
+    **{name: ("tag_names", "scheme") for name in spans.NAMES},
+    **{name: ("num_labels",) for name in multilabel.NAMES},
+    **{name: ("label_counts",) for name in ranking.NAMES if "macro" in name},
+    "psp@k": ("label_counts", "num_examples"),
+}
 
 
-def get(name, /, *, tag_names=None, scheme=None, **settings):
+def get(
+    name,
+    /,
+    *,
+    tag_names=None,
+    scheme=None,
+    num_labels=None,
+    label_counts=None,
+    num_examples=None,
+    **settings,
+):
     """Returns the metric called `name`.
 
     The metric bears that name, so `"val_token-macro-f2"` is what a callback monitors.
+    The named arguments say what the data are like; a metric takes those that it needs.
 
     Args:
-        name: `token-macro-f1`, `token-macro-f2`, the same with `-no-none` at the end
-            (class 0 left out of the mean), or `span-f1`; in upper or lower case.
+        name: in upper or lower case, one of
+
+            - for tags: `token-macro-f1`, `token-macro-f2`, the same with `-no-none` at
+              the end (class 0 left out of the mean), or `span-f1`;
+            - for chosen labels: `subset-accuracy mlc-f1 micro-f1 macro-f1 macro-f2`;
+            - for scores of labels: `average-precision ranking-loss`, and with any
+              number for 5: `p@5 r@5 ndcg@5 psp@5`, `macro-p@5 macro-r@5 macro-f@5`,
+              the last three also with `-few`, `-medium` or `-many` at the end.
         tag_names: names of the tags in the order of their ids. Spans are read by them;
             token scores take their number as `num_classes`.
         scheme: `"bio"` or `"plain"`, for spans.
+        num_labels: number of labels.
+        label_counts: training documents per label.
+        num_examples: number of training documents.
         **settings: arguments of its class; they win over what the name stands for.
 
     Returns:
@@ -31,10 +87,26 @@ def get(name, /, *, tag_names=None, scheme=None, **settings):
         >>> metric = bat_tf.metrics.get("token-macro-f2-no-none", num_classes=3)
         >>> metric.name, metric.beta, metric.exclude
         ('token-macro-f2-no-none', 2.0, [0])
+        >>> metric = bat_tf.metrics.get("p@5", num_labels=90)
+        >>> metric.name, metric.k, metric.score
+        ('p@5', 5, 'precision')
     """
-    if str(name).lower() in tagging.NAMES:
-        tags = {} if tag_names is None else {"num_classes": len(tag_names)}
-    else:
-        tags = {"tag_names": tag_names, "scheme": scheme}
-        tags = {key: value for key, value in tags.items() if value is not None}
-    return build("metrics.get", _NAMES, name, {**tags, **settings})
+    name = str(name).lower()
+    general = re.sub(r"@[1-9]\d*(?=$|-)", "@k", name)
+    known = {
+        "tag_names": tag_names,
+        "scheme": scheme,
+        "num_labels": num_labels,
+        "label_counts": label_counts,
+        "num_examples": num_examples,
+    }
+    wanted = _FACTS.get(general, ())
+    facts = {key: known[key] for key in wanted if known[key] is not None}
+    if general in tagging.NAMES and facts:
+        facts = {"num_classes": len(tag_names)}
+    names = _NAMES
+    if general != name and general in _NAMES:
+        cls, named = _NAMES[general]
+        k = int(re.search(r"@(\d+)", name).group(1))
+        names = {**_NAMES, name: (cls, {**named, "k": k})}
+    return build("metrics.get", names, name, {**facts, **settings})

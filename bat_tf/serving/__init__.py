@@ -1,6 +1,6 @@
 """SavedModels and the texts and tags around them."""
 
-from bat_tf.serving.export import export_tagger as export_tagger
+from bat_tf.serving.export import export_model as export_model
 from bat_tf.serving.export import ops_beyond_core as ops_beyond_core
 from bat_tf.serving.inference import ServedTagger as ServedTagger
 from bat_tf.serving.inference import Tag as Tag

@@ -24,19 +24,21 @@ serve = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
 found = serve(text=tf.constant(json.loads(sys.argv[3])))
 assert "bat_tf" not in sys.modules
 answer = {name: value.numpy().tolist() for name, value in found.items()}
-answer["tags"] = [[tag.decode() for tag in row] for row in answer["tags"]]
+for name, value in found.items():
+    if value.dtype == tf.string:
+        answer[name] = [[word.decode() for word in row] for row in answer[name]]
 print("ANSWER" + json.dumps(answer))
 """
 
 
-def export_tagger(model, folder, check=True, verbose=False):
+def export_model(model, folder, check=True, verbose=False):
     """Writes `<folder>` with a `serving_default` that takes raw strings.
 
     The folder is put in place only when it is whole and, with `check`, when a fresh
     process without bat_tf has loaded it and answered as the model does.
 
     Args:
-        model: a `BATTagger`.
+        model: a `BATTagger` or a `LabelClassifier`.
         folder: where it goes; TF Serving wants `<name>/<number>`. An earlier export
             there is replaced; anything else is refused.
         check: reload it in a fresh process and compare.
@@ -82,7 +84,7 @@ def _write(model, folder):
     serve = model.serving_function()
     with tempfile.TemporaryDirectory() as scratch:
         labels = Path(scratch) / "labels.txt"
-        labels.write_text("\n".join(model.kinds.names) + "\n", encoding="utf-8")
+        labels.write_text("\n".join(_names(model)) + "\n", encoding="utf-8")
         vocabulary = Path(scratch) / "vocabulary.json"
         words = json.dumps(model.tokenizer.vocabulary, ensure_ascii=False)
         vocabulary.write_text(words, encoding="utf-8")
@@ -96,18 +98,22 @@ def _write(model, folder):
     description = {
         "bat_tf": bat_tf.__version__,
         "tensorflow": tf.__version__,
-        "task": "spans",
-        "labels": list(model.kinds.names),
-        "scheme": model.scheme,
+        "task": model.task,
+        "labels": _names(model),
         "tokenizer": model.tokenizer.kind,
         "max_length": model.max_length,
-        "overlap": model.overlap,
+        **model.describe(),
         "ops_beyond_core": ops_beyond_core(folder),
     }
     extra = folder / "assets.extra"
     extra.mkdir()
     text = json.dumps(description, ensure_ascii=False, indent=2)
     (extra / "bat_tf.json").write_text(text + "\n", encoding="utf-8")
+
+
+def _names(model):
+    """The names that the answers of a model are made of."""
+    return list((model.kinds if model.task == "spans" else model.labels).names)
 
 
 def ops_beyond_core(folder):
@@ -159,7 +165,7 @@ def check_export(model, folder):
     expected = model.serving_function()(tf.constant(PROBE_TEXTS))
     for name, value in json.loads(answers[-1][len("ANSWER") :]).items():
         ours = expected[name].numpy()
-        if name == "tags":
+        if expected[name].dtype == tf.string:
             same = [[tag.decode() for tag in row] for row in ours] == value
         else:
             theirs = np.asarray(value, ours.dtype)

@@ -1,11 +1,12 @@
 """Python texts in, Python tags out, for a model in memory and for a SavedModel."""
 
+import json
 from pathlib import Path
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from bat_tf._validation import check_folder, check_number, sentence
+from bat_tf._validation import check_folder, check_number, check_texts
 
 
 class Tag(NamedTuple):
@@ -30,11 +31,32 @@ def tag_texts(serve, texts, batch_size=32):
     Returns:
         A list of `Tag` for one text, a list of lists for several.
     """
-    check_number("batch_size", batch_size, low=1, integer=True)
     if isinstance(texts, (str, bytes)):
         return tag_texts(serve, [texts], batch_size)[0]
-    texts = [_as_text(text, number) for number, text in enumerate(texts)]
-    tags = [None] * len(texts)
+    return _ask(serve, texts, batch_size, _row_tags)
+
+
+def label_texts(serve, texts, batch_size=32):
+    """Runs a serving function over one text or a list of texts.
+
+    Args:
+        serve: a function from strings [B] to the dict of `labelling_signature`.
+        texts: as for `tag_texts`.
+        batch_size: texts a call.
+
+    Returns:
+        A list of (name, score) for one text, a list of lists for several.
+    """
+    if isinstance(texts, (str, bytes)):
+        return label_texts(serve, [texts], batch_size)[0]
+    return _ask(serve, texts, batch_size, _row_labels)
+
+
+def _ask(serve, texts, batch_size, read_row):
+    """Serves texts in batches; `read_row(found, row, text)` reads one answer."""
+    check_number("batch_size", batch_size, low=1, integer=True)
+    texts = check_texts(texts)
+    answers = [None] * len(texts)
     # Texts of similar length share a batch, so that little of it is padding.
     order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
     for first in range(0, len(order), batch_size):
@@ -45,16 +67,8 @@ def tag_texts(serve, texts, batch_size=32):
             name: value.numpy() for name, value in serve(tf.constant(batch)).items()
         }
         for row, text_row in enumerate(rows):
-            tags[text_row] = _row_tags(found, row, texts[text_row])
-    return tags
-
-
-def _as_text(text, number):
-    if isinstance(text, bytes):
-        return text.decode("utf-8", "replace")
-    if not isinstance(text, str):
-        raise TypeError(sentence(f"texts[{number}]", "a str or bytes", text))
-    return text
+            answers[text_row] = read_row(found, row, texts[text_row])
+    return answers
 
 
 def _row_tags(found, row, text):
@@ -68,11 +82,17 @@ def _row_tags(found, row, text):
     ]
 
 
-class ServedTagger:
-    """A tagger read from a SavedModel folder: tags texts, cannot be trained.
+def _row_labels(found, row, _):
+    count = found["num_labels"][row]
+    columns = (found["labels"][row, :count], found["scores"][row, :count])
+    return [(name.decode(), float(score)) for name, score in zip(*columns, strict=True)]
+
+
+class ServedModel:
+    """A model read from a SavedModel folder: answers, but cannot be trained.
 
     Args:
-        folder: what `BATTagger.export` wrote.
+        folder: what `model.export` wrote.
     """
 
     def __init__(self, folder):
@@ -89,22 +109,45 @@ class ServedTagger:
                 else "Copy the folder again as a whole, or export the model anew."
             )
             raise OSError(f"{folder} could not be loaded: {error}. {remedy}") from error
-        self._serve = self._model.signatures["serving_default"]
+        self._signature = self._model.signatures["serving_default"]
+
+    def _serve(self, text):
+        return self._signature(text=text)
+
+
+class ServedTagger(ServedModel):
+    """A `BATTagger` that was exported."""
 
     def tag(self, texts, batch_size=32):
         """Finds the keywords of a text or of several, as `BATTagger.tag` does."""
-        return tag_texts(lambda text: self._serve(text=text), texts, batch_size)
+        return tag_texts(self._serve, texts, batch_size)
+
+
+class ServedClassifier(ServedModel):
+    """A `LabelClassifier` that was exported."""
+
+    def label(self, texts, batch_size=32):
+        """Chooses the labels of a text or of several, as `LabelClassifier.label`."""
+        return label_texts(self._serve, texts, batch_size)
+
+
+def load_served(folder):
+    """Reads an exported model; the description beside it tells what it is."""
+    about = Path(folder) / "assets.extra" / "bat_tf.json"
+    task = json.loads(about.read_text())["task"] if about.is_file() else "spans"
+    return ServedClassifier(folder) if task == "labels" else ServedTagger(folder)
 
 
 def load(path):
-    """Loads a tagger: a `.keras` file, a run's folder or an exported SavedModel.
+    """Loads a model: a `.keras` file, a run's folder or an exported SavedModel.
 
     Args:
         path: the file `model.save` wrote, the folder of a `bat-tf train` run (its best
             model is taken), or the folder `model.export` wrote.
 
     Returns:
-        An object with `tag(texts)`; a `.keras` file gives the whole `BATTagger`.
+        An object with `tag(texts)` or `label(texts)`; a `.keras` file gives the whole
+        model, a SavedModel one that only answers.
     """
     import keras
 
@@ -112,7 +155,7 @@ def load(path):
     if (path / "best.keras").is_file():
         path = path / "best.keras"
     if path.is_dir():
-        return ServedTagger(path)
+        return load_served(path)
     if not path.is_file():
         raise FileNotFoundError(
             f"There is no model at {path}. Expected a .keras file, the folder of a "

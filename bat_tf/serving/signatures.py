@@ -47,6 +47,43 @@ def tagging_signature(model):
     return serve
 
 
+def labelling_signature(model):
+    """Strings [B] → the labels of each, best first, padded to the batch.
+
+    Returns:
+        A `tf.function` whose result has `labels` (names) and `scores` (probabilities,
+        or logits of a loss that has none), each [B, K], and `num_labels` [B].
+    """
+    tokenizer = model.tokenizer
+    size = model.max_length - tokenizer.num_special
+    names = tf.constant(model.labels.names)
+    thresholds = tf.constant(model.thresholds, tf.float32)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+    def serve(text):
+        tokens = tokenizer.tokenize(text)
+        tokens = {name: values[:, :size] for name, values in tokens.items()}
+        packed = tokenizer.pack(tokens)
+        inputs = {name: packed[name] for name in input_names(tokenizer)}
+        logits = model(inputs, training=False)
+        chosen = logits > thresholds
+        count = tf.reduce_sum(tf.cast(chosen, tf.int32), axis=-1)
+        # `top_k` puts what was not chosen last; a batch may have none at all.
+        most = tf.reduce_max(tf.concat([count, [0]], 0))
+        lowest = tf.fill(tf.shape(logits), logits.dtype.min)
+        best, ids = tf.math.top_k(tf.where(chosen, logits, lowest), most)
+        scores = best if model.score_scale is None else best * model.score_scale
+        scores = scores if model.score_scale is None else tf.sigmoid(scores)
+        given = tf.range(most)[None, :] < count[:, None]
+        return {
+            "labels": tf.where(given, tf.gather(names, ids), ""),
+            "scores": tf.where(given, scores, 0.0),
+            "num_labels": count,
+        }
+
+    return serve
+
+
 def _logits(model, packed):
     """Logits of all windows, a bounded number of rows at a time."""
     inputs = {name: packed[name] for name in input_names(model.tokenizer)}

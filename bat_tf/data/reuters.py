@@ -1,0 +1,128 @@
+"""Reuters-21578: news of 1987 with topics, read from its SGML files."""
+
+import html
+import re
+
+from bat_tf._validation import DataError, check_choice
+from bat_tf.data.dataset import Example
+
+_PARTS = {"TRAIN": "train", "TEST": "test"}
+# Papers (and NLTK) have 7,769 documents to train on, the rule finds 7,770. Of the ten
+# largest topics all counts agree but that of "trade", which is one lower in NLTK, and
+# this is the one document, labelled "trade", whose tag has a sixth attribute (CSECS).
+# So it is inferred, not known, that this is the one that is left out there.
+_NOT_IN_APTEMOD = "1199"
+
+_OPENING = re.compile(r"<REUTERS\b([^>]*)>")
+_CLOSING = "</REUTERS>"
+_ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
+_TAG = re.compile(r"<[^<>]*>")
+
+
+def iter_reuters(files, split, *, on_error="raise", skipped=None):
+    r"""Yields the documents of one part of the ModApte split with their topics.
+
+    Only topics that occur in both parts count (90), and only documents that have one:
+    7,769 to train and 3,019 to test, as in the papers. The text is the title and the
+    body, a paragraph a line; where there is no body, all that there is.
+
+    Args:
+        files: pairs of a name and the bytes of reut2-000.sgm to reut2-021.sgm; files
+            with other endings are passed over.
+        split: "train" or "test".
+        on_error: "raise", or "skip" to leave out a faulty document.
+        skipped: a list that takes a `DataError` for each document left out.
+
+    Yields:
+        `Example`s in the order of the files, whose id is the document's NEWID.
+
+    Raises:
+        DataError: file, line and what is wrong there.
+
+    Example:
+        >>> source = '<REUTERS TOPICS="YES" LEWISSPLIT="{}" NEWID="7">'
+        >>> source += "<TOPICS><D>tea</D></TOPICS><TEXT><TITLE>TEA</TITLE>"
+        >>> source += "<BODY>Up.</BODY></TEXT></REUTERS>"
+        >>> source = source.format("TRAIN") + source.format("TEST")
+        >>> next(iter_reuters([("reut2-000.sgm", source.encode())], "test"))
+        Example(text='TEA\nUp.', spans=None, labels=('tea',), id='7')
+
+    Reference:
+        Lewis, "Reuters-21578, Distribution 1.0", README, section VIII.
+    """
+    check_choice("split", split, _PARTS.values())
+    check_choice("on_error", on_error, ("raise", "skip"))
+    documents = {"train": [], "test": []}
+    for place, line, attributes, source in _iter_documents(files):
+        try:
+            part, document = _parse(attributes, source)
+        except ValueError as error:
+            error = DataError(place, line, str(error))
+            if on_error == "raise":
+                raise error from None
+            if skipped is not None:
+                skipped.append(error)
+            continue
+        if part:
+            documents[part].append(document)
+    topics = [
+        {topic for _, topics, _ in documents[part] for topic in topics}
+        for part in documents
+    ]
+    known = set.intersection(*topics)
+    for number, topics, source in documents[split]:
+        labels = [topic for topic in topics if topic in known]
+        if labels:
+            yield Example(_text(source), labels=labels, id=number)
+
+
+def _iter_documents(files):
+    """Yields (place, line, attributes, source); `source` is None if it never ends."""
+    for place, content in files:
+        if not place.endswith(".sgm"):
+            continue
+        text, line = content.decode("latin-1"), 1
+        for chunk in re.split(r"(?=<REUTERS\b)", text):
+            opening = _OPENING.match(chunk)
+            if opening:
+                source, closing, _ = chunk[opening.end() :].partition(_CLOSING)
+                attributes = dict(_ATTRIBUTE.findall(opening[1]))
+                yield place, line, attributes, source if closing else None
+            line += chunk.count("\n")
+
+
+def _parse(attributes, source):
+    """Returns (part, (number, topics, source of the text)); no part if unused."""
+    if source is None:
+        raise ValueError(f"the document does not end: {_CLOSING} is missing.")
+    missing = {"TOPICS", "LEWISSPLIT", "NEWID"} - set(attributes)
+    if missing:
+        raise ValueError(f"{min(missing)} is missing in the document's tag.")
+    part = _PARTS.get(attributes["LEWISSPLIT"])
+    number = attributes["NEWID"]
+    if attributes["TOPICS"] != "YES" or not part or number == _NOT_IN_APTEMOD:
+        return None, None
+    topics, text = _element(source, "TOPICS"), _element(source, "TEXT")
+    for tag, content in (("TOPICS", topics), ("TEXT", text)):
+        if content is None:
+            raise ValueError(f"<{tag}> … </{tag}> is missing in document {number}.")
+    names = [html.unescape(name).strip() for name in re.findall("<D>(.*?)</D>", topics)]
+    return part, (number, list(filter(None, names)), text)
+
+
+def _element(source, tag):
+    match = re.search(rf"<{tag}\b[^>]*>(.*?)</{tag}>", source, re.DOTALL)
+    return match and match[1]
+
+
+def _text(source):
+    title, body = _element(source, "TITLE"), _element(source, "BODY")
+    pieces = [_TAG.sub("\n    ", source)] if body is None else [title or "", body]
+    return "\n".join(filter(None, map(_unwrap, pieces)))
+
+
+def _unwrap(source):
+    """Joins lines that were broken for width; an indented line begins a paragraph."""
+    # Unescaping drops control characters, which frame the text.
+    paragraphs = re.split(r"\n(?=[ \t])", html.unescape(source))
+    return "\n".join(filter(None, (" ".join(text.split()) for text in paragraphs)))

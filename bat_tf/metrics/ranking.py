@@ -1,0 +1,456 @@
+"""How well the scores of a document order its labels, and how good the first k are.
+
+None of these has a threshold. Ties are counted against the model in the two metrics
+over all labels; among the first k, the lower id comes first.
+"""
+
+import keras
+import numpy as np
+from keras import ops
+
+from bat_tf._targets import are_ids, padded_ids
+from bat_tf._validation import check_choice, check_number, sentence
+from bat_tf.metrics._counts import CountedFScore
+from bat_tf.metrics.multilabel import (
+    Ratio,
+    as_scores,
+    positives,
+    row_weight,
+)
+
+EMPTY_ROWS = ("zero", "one", "skip")
+TOP_K_SCORES = ("precision", "recall", "ndcg")
+MACRO_SCORES = ("precision", "recall", "f_score")
+GROUPS = ("few", "medium", "many")
+
+
+@keras.saving.register_keras_serializable(package="bat_tf")
+class LabelRankingAveragePrecision(Ratio):
+    """Average precision of each document's true labels, averaged over the documents.
+
+        mean_n 1/|y| Σ_{a ∈ y} #{b ∈ y: s_b ≥ s_a} / #{b: s_b ≥ s_a}
+
+    It equals `sklearn.metrics.label_ranking_average_precision_score`, except for
+    documents without labels.
+
+    Args:
+        empty_rows: what a document without labels counts: `"zero"` (ZLPR's tables),
+            `"one"` (scikit-learn), or `"skip"`.
+        name: name of the metric.
+        dtype: dtype of the result.
+
+    Call arguments:
+        y_true: labels in any shape of `bat_tf._targets`.
+        y_pred: scores `[B, L]`.
+        sample_weight: optional, one weight per row `[B]`.
+
+    Example:
+        >>> from bat_tf.metrics import LabelRankingAveragePrecision
+        >>> metric = LabelRankingAveragePrecision()
+        >>> metric.update_state([[0, 2]], [[3.0, 2, 1]])
+        >>> round(float(metric.result()), 4)
+        0.8333
+
+    Reference:
+        ZLPR, "AvgPrec".
+    """
+
+    def __init__(
+        self,
+        *,
+        empty_rows="zero",
+        name="label_ranking_average_precision",
+        dtype=None,
+    ):
+        super().__init__(name, dtype)
+        self.empty_rows = check_choice("empty_rows", empty_rows, EMPTY_ROWS)
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        """Adds the documents of a batch."""
+        true, above, true_above = _tie_groups(y_true, y_pred)
+        size = ops.sum(true, axis=-1)
+        precision = true_above / ops.maximum(above, 1.0)
+        value = ops.sum(true * precision, axis=-1) / ops.maximum(size, 1.0)
+        if self.empty_rows == "one":
+            value = ops.where(size == 0, 1.0, value)
+        self.add(value, sample_weight, size > 0 if self.empty_rows == "skip" else None)
+
+    def get_config(self):
+        """Returns all arguments as JSON values."""
+        return {"empty_rows": self.empty_rows, **super().get_config()}
+
+
+@keras.saving.register_keras_serializable(package="bat_tf")
+class LabelRankingLoss(Ratio):
+    """Share of the pairs (true, other label) in the wrong order; smaller is better.
+
+        mean_n #{(a, b) ∈ y × ȳ: s_a ≤ s_b} / (|y| |ȳ|),  and 0 if y or ȳ is empty
+
+    It equals `sklearn.metrics.label_ranking_loss`.
+
+    Args:
+        name: name of the metric.
+        dtype: dtype of the result.
+
+    Call arguments:
+        y_true, y_pred, sample_weight: as in `LabelRankingAveragePrecision`.
+
+    Example:
+        >>> from bat_tf.metrics import LabelRankingLoss
+        >>> metric = LabelRankingLoss()
+        >>> metric.update_state([[0, 2]], [[3.0, 2, 1]])
+        >>> float(metric.result())
+        0.5
+
+    Reference:
+        ZLPR, "RankLoss"; eq. 30 with |y| |ȳ| in the place of |ŷ| |y|, a misprint.
+    """
+
+    def __init__(self, *, name="label_ranking_loss", dtype=None):
+        super().__init__(name, dtype)
+        self._direction = "down"
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        """Adds the documents of a batch."""
+        true, above, true_above = _tie_groups(y_true, y_pred)
+        size = ops.sum(true, axis=-1)
+        pairs = size * (float(true.shape[-1]) - size)
+        wrong = ops.sum(true * (above - true_above), axis=-1)
+        self.add(ops.divide_no_nan(wrong, pairs), sample_weight)
+
+
+def _tie_groups(y_true, y_pred):
+    """Sorts each row and gathers labels of the same score in groups, best first.
+
+    Returns:
+        Three float tensors [B, L], by group: how many of its labels are true, how many
+        labels score as high or higher, and how many of those are true. Rows have fewer
+        groups than labels where scores tie; the rest is empty.
+    """
+    scores = as_scores(y_pred)
+    width = scores.shape[1]
+    true = ops.cast(positives(y_true, width), "float32")
+    scores, order = ops.top_k(scores, width)
+    true = ops.take_along_axis(true, order, axis=1)
+    new = ops.cast(scores[:, 1:] != scores[:, :-1], "int32")
+    group = ops.pad(ops.cumsum(new, axis=1), ((0, 0), (1, 0)))
+    rows = ops.shape(scores)[0]
+    group = ops.reshape(ops.expand_dims(ops.arange(rows), 1) * width + group, (-1,))
+
+    def by_group(values):
+        sums = ops.segment_sum(ops.reshape(values, (-1,)), group, rows * width)
+        return ops.reshape(sums, (rows, width))
+
+    true, size = by_group(true), by_group(ops.ones_like(true))
+    return true, ops.cumsum(size, axis=1), ops.cumsum(true, axis=1)
+
+
+@keras.saving.register_keras_serializable(package="bat_tf")
+class TopK(Ratio):
+    """Precision, recall or nDCG of the k best labels, averaged over the documents.
+
+        P@k    = hits / k
+        R@k    = hits / max(|y|, 1)
+        nDCG@k = Σ_{hits} 1/log2(1 + rank) ÷ Σ_{r ≤ min(|y|, k)} 1/log2(1 + r)
+
+    k is never reduced: a document with two labels has P@5 of 0.4 at best. Labels as ids
+    stay ids; no `[B, L]` array of them is built.
+
+    Args:
+        k: how many labels are looked at.
+        score: `"precision"`, `"recall"` or `"ndcg"`.
+        name: name of the metric.
+        dtype: dtype of the result.
+
+    Call arguments:
+        y_true, y_pred, sample_weight: as in `LabelRankingAveragePrecision`.
+
+    Example:
+        >>> from bat_tf.metrics import TopK
+        >>> metric = TopK(2, score="recall")
+        >>> metric.update_state([[0, 2, 3]], [[3.0, 2, 1, 0]])
+        >>> round(float(metric.result()), 4)
+        0.3333
+    """
+
+    def __init__(self, k, *, score="precision", name="top_k", dtype=None):
+        super().__init__(name, dtype)
+        self.k = check_number("k", k, low=1, integer=True)
+        self.score = check_choice("score", score, TOP_K_SCORES)
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        """Adds the documents of a batch."""
+        true = _TrueLabels(y_true, y_pred)
+        hits = true.among(true.best(self.k))
+        found = ops.sum(hits, axis=-1)
+        if self.score == "precision":
+            value = found / self.k
+        elif self.score == "recall":
+            value = found / ops.maximum(true.size(), 1.0)
+        else:
+            discount = 1 / np.log2(np.arange(self.k) + 2)
+            ideal = np.cumsum(np.append(0.0, discount)).astype("float32")
+            gain = hits * discount[: hits.shape[1]].astype("float32")
+            best = ops.cast(ops.minimum(true.size(), self.k), "int32")
+            value = ops.divide_no_nan(ops.sum(gain, axis=-1), ops.take(ideal, best))
+        self.add(value, sample_weight)
+
+    def get_config(self):
+        """Returns all arguments as JSON values."""
+        return {"k": self.k, "score": self.score, **super().get_config()}
+
+
+@keras.saving.register_keras_serializable(package="bat_tf")
+class PropensityScoredTopK(Ratio):
+    """Precision of the k best labels where a rare label counts more: PSP@k.
+
+        Σ_n Σ_{l hit} 1/p_l  ÷  Σ_n (the k largest 1/p_l among the true labels)
+        1/p_l = 1 + C (n_l + B)^-A,  C = (ln N - 1) (B + 1)^A
+
+    Args:
+        k: how many labels are looked at.
+        label_counts: training documents per label, n.
+        num_examples: number of training documents, N.
+        propensity_a: A; 0.55 by default, 0.5 for Wikipedia, 0.6 for Amazon.
+        propensity_b: B; 1.5 by default, 0.4 for Wikipedia, 2.6 for Amazon.
+        name: name of the metric.
+        dtype: dtype of the result.
+
+    Call arguments:
+        y_true, y_pred, sample_weight: as in `LabelRankingAveragePrecision`.
+
+    Example:
+        >>> from bat_tf.metrics import PropensityScoredTopK
+        >>> metric = PropensityScoredTopK(1, label_counts=[90, 9, 1], num_examples=100)
+        >>> metric.update_state([[0, 2]], [[3.0, 2, 1]])
+        >>> round(float(metric.result()), 4)
+        0.3252
+
+    Reference:
+        Jain et al., Extreme multi-label loss functions, KDD 2016.
+    """
+
+    def __init__(
+        self,
+        k,
+        label_counts,
+        num_examples,
+        *,
+        propensity_a=0.55,
+        propensity_b=1.5,
+        name="propensity_scored_top_k",
+        dtype=None,
+    ):
+        super().__init__(name, dtype)
+        self.k = check_number("k", k, low=1, integer=True)
+        self.label_counts = _as_counts(label_counts)
+        self.num_examples = check_number("num_examples", num_examples, 1, integer=True)
+        self.propensity_a = check_number("propensity_a", propensity_a, low=0)
+        self.propensity_b = check_number("propensity_b", propensity_b, low=0)
+
+    @property
+    def inverse_propensity(self):
+        """1/p for each label."""
+        a, b = self.propensity_a, self.propensity_b
+        scale = (np.log(self.num_examples) - 1) * (b + 1) ** a
+        # Where a label was never seen and B is 0, the count is taken for 1.
+        return 1 + scale * np.maximum(self.label_counts + b, b or 1.0) ** -a
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        """Adds the documents of a batch."""
+        true = _TrueLabels(y_true, y_pred, len(self.label_counts))
+        value = ops.convert_to_tensor(self.inverse_propensity, "float32")
+        best = true.best(self.k)
+        found = ops.sum(true.among(best) * ops.take(value, best), axis=-1)
+        ideal, _ = ops.top_k(true.weighed(value, self.k), self.k)
+        self.add(found, sample_weight, ops.sum(ideal, axis=-1))
+
+    def get_config(self):
+        """Returns all arguments as JSON values."""
+        return {
+            "k": self.k,
+            "label_counts": self.label_counts.tolist(),
+            "num_examples": self.num_examples,
+            "propensity_a": self.propensity_a,
+            "propensity_b": self.propensity_b,
+            **super().get_config(),
+        }
+
+
+@keras.saving.register_keras_serializable(package="bat_tf")
+class MacroTopK(CountedFScore):
+    """Precision, recall or F1 of each label among the k best, averaged over labels.
+
+    A label is chosen where it is among the k best of a document. With t hits, p times
+    chosen and y documents that have it: P = t/p, R = t/y, F their harmonic mean, each
+    0 where it is 0/0. The mean of these over a group of labels is the result; labels
+    that the test documents lack are part of their group.
+
+    Args:
+        k: how many labels are chosen.
+        label_counts: training documents per label.
+        score: `"precision"`, `"recall"` or `"f_score"`.
+        group: `"few"`, `"medium"` or `"many"`; None averages over all labels.
+        boundaries: few is up to the first number of training documents, many is above
+            the second.
+        skip_absent: leave labels that the test documents lack out of the mean.
+        name: name of the metric.
+        dtype: dtype of the result.
+
+    Call arguments:
+        y_true, y_pred, sample_weight: as in `LabelRankingAveragePrecision`.
+
+    Example:
+        >>> from bat_tf.metrics import MacroTopK
+        >>> metric = MacroTopK(1, label_counts=[500, 30, 2], score="recall")
+        >>> metric.update_state([[0, 2]], [[3.0, 2, 1]])
+        >>> round(float(metric.result()), 4)
+        0.3333
+
+    Reference:
+        ME-XML, eq. 12.
+    """
+
+    def __init__(
+        self,
+        k,
+        label_counts,
+        *,
+        score="f_score",
+        group=None,
+        boundaries=(20, 100),
+        skip_absent=False,
+        name="macro_top_k",
+        dtype=None,
+    ):
+        counts = _as_counts(label_counts)
+        super().__init__(len(counts), 1.0, "macro", 0.0, name, dtype)
+        self.k = check_number("k", k, low=1, integer=True)
+        self.label_counts = counts
+        self.score = check_choice("score", score, MACRO_SCORES)
+        self.group = check_choice("group", group, (None, *GROUPS))
+        self.boundaries = tuple(boundaries)
+        if len(self.boundaries) != 2 or self.boundaries[0] > self.boundaries[1]:
+            expected = "two numbers of training documents, the smaller one first"
+            raise ValueError(sentence("boundaries", expected, boundaries))
+        self.skip_absent = bool(skip_absent)
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        """Counts the labels of a batch."""
+        true = _TrueLabels(y_true, y_pred, len(self.label_counts))
+        best = true.best(self.k)
+        hits = ops.cast(true.among(best), "float64")
+        weight = ops.expand_dims(ops.cast(row_weight(sample_weight), "float64"), -1)
+        self.count(
+            true_positives=true.sum_by_label(best, hits * weight),
+            predicted=true.sum_by_label(best, ops.ones_like(hits) * weight),
+            actual=true.count_by_label(weight),
+        )
+
+    def counted_classes(self):
+        """Returns 1 for every label of the group, else 0."""
+        group = np.searchsorted(self.boundaries, self.label_counts, side="left")
+        members = [self.group is None or GROUPS[g] == self.group for g in range(3)]
+        counted = ops.convert_to_tensor(np.array(members, "float64")[group])
+        return ops.where(self.actual > 0, counted, 0) if self.skip_absent else counted
+
+    def result(self):
+        return ops.cast(self._averaged()[self.score], self.dtype)
+
+    def get_config(self):
+        """Returns all arguments as JSON values."""
+        config = super().get_config()
+        return {
+            "k": self.k,
+            "label_counts": self.label_counts.tolist(),
+            "score": self.score,
+            "group": self.group,
+            "boundaries": list(self.boundaries),
+            "skip_absent": self.skip_absent,
+            "name": config["name"],
+            "dtype": config["dtype"],
+        }
+
+
+class _TrueLabels:
+    """The true labels of a batch, as ids [B, P] if they came as ids, else multi-hot."""
+
+    def __init__(self, y_true, y_pred, num_labels=None):
+        self.scores = as_scores(y_pred, num_labels)
+        self.num_labels = self.scores.shape[1]
+        self.as_ids = are_ids(y_true)
+        if self.as_ids:
+            # A label that a row has twice counts once.
+            ids = ops.sort(padded_ids(y_true, self.num_labels), axis=1)
+            before = ops.pad(ids, ((0, 0), (1, 0)), constant_values=-1)[:, :-1]
+            self.labels = ops.where(ids == before, -1, ids)
+        else:
+            self.labels = ops.cast(positives(y_true, self.num_labels), "float32")
+
+    def best(self, k):
+        """Ids of the k best labels, or of all if there are fewer."""
+        return ops.top_k(self.scores, min(k, self.num_labels))[1]
+
+    def among(self, ids):
+        """1 where a row has the label, else 0; the shape of `ids`."""
+        if not self.as_ids:
+            return ops.take_along_axis(self.labels, ids, axis=1)
+        same = ops.expand_dims(ids, 2) == ops.expand_dims(self.labels, 1)
+        return ops.cast(ops.any(same, axis=-1), "float32")
+
+    def size(self):
+        """How many labels each row has."""
+        labels = self.labels >= 0 if self.as_ids else self.labels
+        return ops.sum(ops.cast(labels, "float32"), axis=-1)
+
+    def weighed(self, values, padding):
+        """The values [L] of each row's labels, and 0 elsewhere and `padding` times."""
+        if self.as_ids:
+            weighed = ops.take(values, ops.maximum(self.labels, 0))
+            weighed = ops.where(self.labels >= 0, weighed, 0.0)
+        else:
+            weighed = self.labels * values
+        return ops.pad(weighed, ((0, 0), (0, padding)))
+
+    def sum_by_label(self, ids, values):
+        """Sums the values of each label; ids of -1 are left out."""
+        place = ops.where(ids < 0, self.num_labels, ids)
+        sums = ops.segment_sum(
+            ops.reshape(values, (-1,)), ops.reshape(place, (-1,)), self.num_labels + 1
+        )
+        return sums[: self.num_labels]
+
+    def count_by_label(self, weight):
+        """How many rows have each label, each row times its weight [B, 1]."""
+        labels = ops.cast(self.labels, "float64")
+        if not self.as_ids:
+            return ops.sum(labels * weight, axis=0)
+        return self.sum_by_label(self.labels, ops.ones_like(labels) * weight)
+
+
+def _as_counts(label_counts):
+    counts = np.asarray(label_counts, "float64")
+    if counts.ndim != 1 or not counts.size or not (counts >= 0).all():
+        expected = "one number of training documents >= 0 for each label"
+        remedy = "`LabelSpace.fit(labels).counts` has them."
+        raise ValueError(sentence("label_counts", expected, label_counts, remedy))
+    return counts
+
+
+NAMES = {
+    "average-precision": (LabelRankingAveragePrecision, {}),
+    "ranking-loss": (LabelRankingLoss, {}),
+    "p@k": (TopK, {"score": "precision"}),
+    "r@k": (TopK, {"score": "recall"}),
+    "ndcg@k": (TopK, {"score": "ndcg"}),
+    "psp@k": (PropensityScoredTopK, {}),
+    "macro-p@k": (MacroTopK, {"score": "precision"}),
+    "macro-r@k": (MacroTopK, {"score": "recall"}),
+    "macro-f@k": (MacroTopK, {"score": "f_score"}),
+}
+NAMES |= {
+    f"{name}-{group}": (cls, {**settings, "group": group})
+    for name, (cls, settings) in NAMES.items()
+    if cls is MacroTopK
+    for group in GROUPS
+}

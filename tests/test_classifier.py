@@ -1,0 +1,166 @@
+"""LabelClassifier: from labelled texts to a SavedModel that names labels."""
+
+import keras
+import numpy as np
+import pytest
+
+import bat_tf
+from bat_tf.data import Example, TextDataset
+from bat_tf.models import LabelClassifier
+
+WORDS = {
+    "energy": ["oil", "gas", "barrel", "crude"],
+    "grain": ["wheat", "corn", "harvest", "bushel"],
+    "money": ["bank", "rate", "loan", "dollar"],
+}
+ENCODER = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_layers": 1}
+SETTINGS = ["micro-f1", "macro-f1", "average-precision", "p@1"]
+
+
+def documents(count=96, seed=0):
+    """Texts that say in plain words which of three labels they have, or none."""
+    rng = np.random.default_rng(seed)
+    examples = []
+    for _ in range(count):
+        labels = [name for name in WORDS if rng.random() < 0.4]
+        words = [rng.choice(WORDS[name]) for name in labels for _ in range(2)]
+        words += ["the", "of", "in"][: rng.integers(1, 4)]
+        text = " ".join(rng.permutation(words))
+        examples.append(Example(text, labels=labels))
+    return TextDataset(examples, name="news")
+
+
+@pytest.fixture(scope="module")
+def model():
+    keras.utils.set_random_seed(0)
+    model = LabelClassifier.for_data(documents(), words=True, **ENCODER)
+    model.compile(bat_tf.optimizers.Adam(0.01), loss="zlpr", metrics=SETTINGS)
+    model.fit(documents(), epochs=12, batch_size=16, verbose=0)
+    return model
+
+
+def test_learns_what_words_mean(model):
+    report = model.evaluate_report(documents(40, seed=1))
+    assert report.values["micro_f1"] > 0.95
+    logs = model.evaluate(documents(40, seed=1), return_dict=True, verbose=0)
+    assert logs["micro-f1"] == pytest.approx(report.values["micro_f1"], abs=1e-6)
+
+
+def test_label_names_scores_and_order(model):
+    found = model.label(["oil and gas", "bank loan, wheat harvest", ""])
+    assert [name for name, _ in found[0]] == ["energy"]
+    assert {name for name, _ in found[1]} == {"grain", "money"}
+    for row in found:
+        scores = [score for _, score in row]
+        assert scores == sorted(scores, reverse=True)
+        assert all(0.5 < score <= 1 for score in scores)
+    assert model.label("oil and gas") == found[0]
+    assert len(model.label("oil", top_k=2)) == 2
+
+
+@pytest.mark.parametrize(
+    ("loss", "scale"), [("zlpr", 2.0), ("bce", 1.0), ("dl1", 1.0), ("lsep", None)]
+)
+def test_probabilities_follow_the_loss(loss, scale):
+    model = LabelClassifier.for_data(documents(16), **ENCODER)
+    model.compile("adam", loss=loss)
+    assert model.score_scale == scale
+    logits = model.scores(["oil"])
+    if scale is None:
+        assert model.probabilities(logits) is None
+        with pytest.raises(ValueError, match="only ranks labels.*fit_thresholds"):
+            model.label("oil")
+        with pytest.raises(ValueError, match="only ranks labels"):
+            model.serving_function()
+        report = model.evaluate_report(documents(16))
+        assert set(report.values) == {"average_precision", "ranking_loss"}
+        model.fit_thresholds(documents(16))
+        assert isinstance(model.label("oil"), list)
+    else:
+        expected = 1 / (1 + np.exp(-scale * logits))
+        np.testing.assert_allclose(model.probabilities(logits), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["cb", "db", "cb-ntr", "r-fl"])
+def test_balanced_losses_get_the_counts(loss):
+    model = LabelClassifier.for_data(documents(32), **ENCODER)
+    model.compile("adam", loss=loss, metrics=["micro-f1"])
+    history = model.fit(documents(32), epochs=1, verbose=0)
+    assert np.isfinite(history.history["loss"]).all()
+
+
+@pytest.mark.parametrize("pooling", ["first", "mean", "max", "attention"])
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_trains_with_every_pooling_and_xla(pooling, jit_compile):
+    model = LabelClassifier.for_data(documents(20), pooling=pooling, **ENCODER)
+    model.compile("adam", "zlpr", metrics=["micro-f1"], jit_compile=jit_compile)
+    data = documents(20)
+    history = model.fit(data, validation_data=data, epochs=1, verbose=0, batch_size=8)
+    assert np.isfinite(history.history["val_loss"]).all()
+
+
+def test_reloads_with_thresholds(model, tmp_path):
+    valid = documents(60, seed=2)
+    model.save(tmp_path / "copy.keras")
+    copy = bat_tf.load(tmp_path / "copy.keras")
+    fitted = copy.fit_thresholds(valid, per_label=True)
+    assert len(copy.thresholds) == 3 == len(fitted.values)
+    copy.save(tmp_path / "model.keras")
+    again = bat_tf.load(tmp_path / "model.keras")
+    assert again.thresholds == copy.thresholds
+    assert again.label(valid.texts) == copy.label(valid.texts)
+
+
+def test_export_answers_as_the_model_does(model, tmp_path):
+    folder = model.export(tmp_path / "news" / "1")
+    served = bat_tf.load(folder)
+    texts = [*documents(20, seed=3).texts, "", "東京 oil"]
+    expected = model.label(texts)
+    for found, row in zip(served.label(texts), expected, strict=True):
+        assert [name for name, _ in found] == [name for name, _ in row]
+        np.testing.assert_allclose(
+            [score for _, score in found], [score for _, score in row], rtol=1e-4
+        )
+    assert served.label("oil gas")[0][0] == "energy"
+
+
+def test_unknown_labels(model):
+    strange = TextDataset([Example("oil", labels=["energy", "opera"])])
+    with pytest.raises(ValueError, match="no label 'opera'"):
+        model.fit(strange, verbose=0)
+    assert model.evaluate_report(strange).values["micro_f1"] == 1.0
+
+
+def test_wrong_data_gets_a_sentence(model):
+    spans = TextDataset([Example("oil", spans=[(0, 3, "x")])])
+    with pytest.raises(TypeError, match="examples have labels"):
+        model.fit(spans, verbose=0)
+    with pytest.raises(TypeError, match=r"texts\[1\].*str or bytes"):
+        model.label(["oil", 3])
+
+
+def test_long_texts_are_read_from_the_beginning(model):
+    text = "oil gas " + "the " * 300
+    longer = text + "the " * 5000 + "wheat corn"
+    np.testing.assert_allclose(model.scores([text]), model.scores([longer]), rtol=1e-5)
+
+
+def test_cached_states_of_a_frozen_backbone(tmp_path):
+    backbone = bat_tf.encoders.TransformerEncoder(
+        30, d_model=8, d_ff=8, num_heads=2, num_layers=1
+    )
+    data = documents(20)
+    model = LabelClassifier.for_data(data, backbone=backbone, **ENCODER)
+    model.compile("adam", "zlpr")
+    plain, cached = (list(model.batches(data, 8, cache=c)) for c in (False, True))
+    for (inputs, _), (with_states, _) in zip(plain, cached, strict=True):
+        np.testing.assert_allclose(model(inputs), model(with_states), atol=5e-3)
+    model.fit(data, epochs=1, cache_backbone=True, validation_data=data, verbose=0)
+    model.save(tmp_path / "model.keras")
+    again = bat_tf.load(tmp_path / "model.keras")
+    assert len(again.variables) == len(model.variables)
+    assert again.label(data.texts[:3], top_k=1) == model.label(data.texts[:3], top_k=1)
+    plain = LabelClassifier.for_data(data, **ENCODER)
+    plain.compile("adam", "zlpr")
+    with pytest.raises(ValueError, match="needs an encoder on a frozen backbone"):
+        plain.fit(data, cache_backbone=True, verbose=0)
