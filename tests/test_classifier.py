@@ -99,15 +99,16 @@ def test_trains_with_every_pooling_and_xla(pooling, jit_compile):
     assert np.isfinite(history.history["val_loss"]).all()
 
 
-def test_reloads_with_thresholds(model, tmp_path):
+@pytest.mark.parametrize("per_label", [False, True])
+def test_reloads_with_thresholds(model, tmp_path, per_label):
     valid = documents(60, seed=2)
     model.save(tmp_path / "copy.keras")
     copy = bat_tf.load(tmp_path / "copy.keras")
-    fitted = copy.fit_thresholds(valid, per_label=True)
-    assert len(copy.thresholds) == 3 == len(fitted.values)
+    fitted = copy.fit_thresholds(valid, per_label=per_label)
+    assert np.shape(copy.cut) == np.shape(fitted.values) == ((3,) if per_label else ())
     copy.save(tmp_path / "model.keras")
     again = bat_tf.load(tmp_path / "model.keras")
-    assert again.thresholds == copy.thresholds
+    assert again.cut == copy.cut == fitted.get_config()["values"]
     assert again.label(valid.texts) == copy.label(valid.texts)
 
 

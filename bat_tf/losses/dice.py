@@ -12,7 +12,8 @@ import keras
 from keras import ops
 
 from bat_tf._validation import check_number
-from bat_tf.losses.document import DocumentLoss, _Reduction
+from bat_tf.losses._reduction import reduce
+from bat_tf.losses.document import DocumentLoss
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
@@ -94,8 +95,8 @@ class BatchDiceLoss(DiceLoss):
         """Returns the loss of a batch."""
         with keras.name_scope(self.name):
             loss = ops.reshape(self.call(y_true, y_pred, sample_weight), (1,))
-            reduced = _Reduction(reduction=self.reduction, dtype=loss.dtype)
-            return ops.cast(ops.reshape(reduced(loss, loss), ()), self.dtype)
+            reduced = reduce(loss, reduction=self.reduction)
+            return ops.cast(ops.reshape(reduced, ()), self.dtype)
 
     def call(self, y_true, y_pred, sample_weight=None):
         """Returns the loss of the batch."""

@@ -27,13 +27,7 @@ from keras import ops
 from bat_tf import _targets
 from bat_tf._numerics import at_least_float32
 from bat_tf._validation import sentence
-
-
-class _Reduction(keras.losses.Loss):
-    """Hands values through Keras' own weights, reduction and sharing by replicas."""
-
-    def call(self, y_true, y_pred):
-        return y_pred
+from bat_tf.losses._reduction import reduce
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
@@ -102,8 +96,8 @@ class DocumentLoss(keras.losses.Loss):
         # The base class would turn label ids into floats.
         with keras.name_scope(self.name):
             losses = self.call(y_true, y_pred)
-            reduced = _Reduction(reduction=self.reduction, dtype=losses.dtype)
-            return ops.cast(reduced(losses, losses, sample_weight), self.dtype)
+            reduced = reduce(losses, sample_weight, self.reduction)
+            return ops.cast(reduced, self.dtype)
 
     def call(self, y_true, y_pred):
         """Returns the loss of every sample."""

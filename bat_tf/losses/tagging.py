@@ -34,6 +34,7 @@ from bat_tf._numerics import (
     top_class,
 )
 from bat_tf._validation import check_choice, check_number, sentence
+from bat_tf.losses._reduction import reduce
 from bat_tf.losses.class_weights import (
     WEIGHTINGS,
     check_counts,
@@ -155,13 +156,6 @@ def _check_shapes(y_true, y_pred):
     return y_true, y_pred
 
 
-class _PerReplica(keras.losses.Loss):
-    """Hands a mean through Keras' own reduction, which shares it among replicas."""
-
-    def call(self, y_true, y_pred):
-        return y_pred
-
-
 @keras.saving.register_keras_serializable(package="bat_tf")
 class TagLoss(keras.losses.Loss):
     """The token loss with every switch open: cross entropy unless told otherwise.
@@ -259,7 +253,7 @@ class TagLoss(keras.losses.Loss):
         weighted_divisor = self.reduction == "mean_with_sample_weight"
         mean = masked_mean(losses, valid, sample_weight, weighted_divisor)
         mean = ops.reshape(mean, (1,))
-        return _PerReplica(dtype=mean.dtype)(mean, mean)
+        return reduce(mean)  # shares it among replicas
 
     def get_config(self):
         """Returns all arguments as JSON values."""

@@ -39,8 +39,10 @@ class LabelClassifier(TextModel):
         idf: how much each token id says, for `words`; `for_data` counts it.
         score_scale: probabilities are σ(scale · logit); None if there are none. The
             loss given to `compile` sets it.
-        thresholds: logits above which a label is chosen, a number or one a label; None
-            if there is none yet. The loss given to `compile` sets it.
+        score_threshold: the logit above which a label is chosen; None if there is none.
+            The loss given to `compile` sets it.
+        thresholds: what `fit_thresholds` found, a number or one a label: it goes before
+            `score_threshold`. None if nothing was fitted.
 
     Example:
         >>> import bat_tf
@@ -73,7 +75,8 @@ class LabelClassifier(TextModel):
         max_length=256,
         idf=None,
         score_scale=1.0,
-        thresholds=0.0,
+        score_threshold=0.0,
+        thresholds=None,
         **kwargs,
     ):
         labels = labels if isinstance(labels, LabelSpace) else LabelSpace(labels)
@@ -108,7 +111,13 @@ class LabelClassifier(TextModel):
         self.head_dropout = head_dropout
         self.idf = None if idf is None else np.asarray(idf, "float32").tolist()
         self.score_scale = score_scale
+        self.score_threshold = score_threshold
         self.thresholds = thresholds
+
+    @property
+    def cut(self):
+        """The logits above which labels are chosen: a number, one a label, or None."""
+        return self.score_threshold if self.thresholds is None else self.thresholds
 
     @classmethod
     def for_data(
@@ -165,39 +174,34 @@ class LabelClassifier(TextModel):
         )
 
     def compile(self, optimizer="adam", loss="zlpr", metrics=None, **kwargs):
-        """As Keras' `compile`; losses and metrics also by their names in this library.
+        """As Keras' `compile`; see `TextModel.compile`.
 
-        A loss that weighs labels gets their counts in the training data. A loss of this
-        library decides what logits mean: probabilities and the threshold follow it.
+        A loss of this library decides what logits mean: probabilities and the threshold
+        follow it.
         """
         if isinstance(loss, str):
             loss = losses.get(loss, **self.loss_settings(loss))
-        if hasattr(loss, "probability_scale"):
+        if isinstance(loss, losses.DocumentLoss):
             self.score_scale = loss.probability_scale
-            if not isinstance(self.thresholds, list):  # fitted ones stay
-                self.thresholds = loss.score_threshold
-        metrics = [self._metric(metric) for metric in metrics or []]
-        super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
-        # A backup restores the optimizer's state only into variables that exist.
-        self.optimizer.build(self.trainable_variables)
+            self.score_threshold = loss.score_threshold
+        super().compile(optimizer, loss, metrics, **kwargs)
 
     def loss_settings(self, name):
         """What the training data say about the loss called `name`."""
         weighs = str(name).lower() in losses.balanced.NAMES
         return {"class_counts": self.labels} if weighs else {}
 
-    def _metric(self, metric):
-        if not isinstance(metric, str):
-            return metric
+    def metric(self, name):
+        """The metric called `name`, for this model."""
         counts = self.labels.counts
         metric = metrics.get(
-            metric,
+            name,
             num_labels=len(self.labels),
             label_counts=None if counts is None else counts.tolist(),
             num_examples=self.labels.num_examples,
         )
-        if hasattr(metric, "threshold") and self.thresholds is not None:
-            metric.threshold = self.thresholds
+        if hasattr(metric, "threshold") and self.cut is not None:
+            metric.threshold = self.cut
         return metric
 
     def batches(self, dataset, batch_size=32, seed=None, epoch=None, cache=False):
@@ -278,7 +282,7 @@ class LabelClassifier(TextModel):
         """
         if isinstance(texts, (str, bytes)):
             return self.label([texts], top_k, batch_size)[0]
-        if top_k is None and self.thresholds is None:
+        if top_k is None and self.cut is None:
             raise ValueError(NO_THRESHOLD)
         texts = check_texts(texts)
         found = [None] * len(texts)
@@ -289,7 +293,7 @@ class LabelClassifier(TextModel):
             for place, row in enumerate(rows):
                 chosen = order[place]
                 if top_k is None:
-                    above = logits[place] > np.asarray(self.thresholds)
+                    above = logits[place] > np.asarray(self.cut)
                     chosen = chosen[above[chosen]]
                 names = self.labels.names
                 found[row] = [(names[i], float(scores[place, i])) for i in chosen]
@@ -299,7 +303,7 @@ class LabelClassifier(TextModel):
         """The function from raw strings to padded label names that `export` writes."""
         from bat_tf.serving.signatures import labelling_signature
 
-        if self.thresholds is None:
+        if self.cut is None:
             raise ValueError(NO_THRESHOLD)
         if getattr(self, "_serving_function", None) is None:
             self._serving_function = labelling_signature(self)
@@ -324,14 +328,14 @@ class LabelClassifier(TextModel):
                 for rows, logits in self.score_batches(dataset, batch_size)
             ),
             self.labels,
-            self.thresholds,
+            self.cut,
             data=dataset.name,
             **settings,
         )
 
     def describe(self):
         """What an export says of the model beside its labels and tokens."""
-        return {"score_scale": self.score_scale, "thresholds": self.thresholds}
+        return {"score_scale": self.score_scale, "thresholds": self.cut}
 
     def get_config(self):
         return {
@@ -345,6 +349,7 @@ class LabelClassifier(TextModel):
             "max_length": self.max_length,
             "idf": self.idf,
             "score_scale": self.score_scale,
+            "score_threshold": self.score_threshold,
             "thresholds": self.thresholds,
             "name": self.name,
         }

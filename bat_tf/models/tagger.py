@@ -2,7 +2,7 @@
 
 import keras
 
-from bat_tf import losses, metrics
+from bat_tf import metrics
 from bat_tf._validation import check_choice, check_number, sentence
 from bat_tf.data import pipeline
 from bat_tf.data.labels import LabelSpace
@@ -139,25 +139,16 @@ class BATTagger(TextModel):
         )
 
     def compile(self, optimizer="adam", loss="ce", metrics=None, **kwargs):
-        """As Keras' `compile`; losses and metrics also by their names in this library.
-
-        A loss that weighs classes gets `class_counts` of the training data.
-        """
-        if isinstance(loss, str):
-            loss = losses.get(loss, **self.loss_settings(loss))
-        metrics = [self._metric(metric) for metric in metrics or []]
-        super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
-        # A backup restores the optimizer's state only into variables that exist.
-        self.optimizer.build(self.trainable_variables)
+        """As Keras' `compile`; see `TextModel.compile`."""
+        super().compile(optimizer, loss, metrics, **kwargs)
 
     def loss_settings(self, name):
         """What the training data say about the loss called `name`."""
         return {"class_counts": self.class_counts}
 
-    def _metric(self, metric):
-        if not isinstance(metric, str):
-            return metric
-        return metrics.get(metric, tag_names=self.tags, scheme=self.scheme)
+    def metric(self, name):
+        """The metric called `name`, for this model."""
+        return metrics.get(name, tag_names=self.tags, scheme=self.scheme)
 
     def batches(self, dataset, batch_size=32, seed=None, epoch=None, cache=False):
         """The tf.data pipeline of a `TextDataset`; see `TextModel.batches`."""

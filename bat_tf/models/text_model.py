@@ -2,7 +2,7 @@
 
 import keras
 
-from bat_tf import encoders
+from bat_tf import encoders, losses
 from bat_tf._validation import check_number, sentence
 from bat_tf.data import pipeline
 from bat_tf.data.dataset import TextDataset
@@ -39,6 +39,26 @@ class TextModel(keras.Model):
         object.__setattr__(self, "tokenizer", tokenizer)
         self.max_length = max_length
         check_number("max_length", max_length, low=8, integer=True)
+
+    def compile(self, optimizer="adam", loss=None, metrics=None, **kwargs):
+        """As Keras' `compile`; losses and metrics also by their names in this library.
+
+        A loss that weighs classes or labels gets their counts in the training data.
+        """
+        if isinstance(loss, str):
+            loss = losses.get(loss, **self.loss_settings(loss))
+        metrics = [self.metric(m) if isinstance(m, str) else m for m in metrics or []]
+        super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
+        # A backup restores the optimizer's state only into variables that exist.
+        self.optimizer.build(self.trainable_variables)
+
+    def loss_settings(self, name):
+        """What the training data say about the loss called `name`."""
+        raise NotImplementedError
+
+    def metric(self, name):
+        """The metric called `name`, for this model."""
+        raise NotImplementedError
 
     def compile_from_config(self, config):
         """Compiles a reloaded model as the saved one was."""

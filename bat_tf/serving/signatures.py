@@ -57,7 +57,7 @@ def labelling_signature(model):
     tokenizer = model.tokenizer
     size = model.max_length - tokenizer.num_special
     names = tf.constant(model.labels.names)
-    thresholds = tf.constant(model.thresholds, tf.float32)
+    thresholds = tf.constant(model.cut, tf.float32)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
     def serve(text):
