@@ -1,6 +1,7 @@
 """Spans of characters and tags of tokens, both ways."""
 
 import functools
+import itertools
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bat_tf.text import TextTokenizer, decode_tags, encode_spans, tag_names
+from bat_tf.text import TextTokenizer, best_tags, decode_tags, encode_spans, tag_names
 
 WORDS = [
     "water",
@@ -244,3 +245,35 @@ def test_names():
         tag_names(KINDS, "bioes")
     with pytest.raises(ValueError, match="`kinds` must be a list of different names"):
         tag_names(["a", "a"])
+
+
+def legal(path):
+    """Whether every I of a sequence of BIO tags follows a B or an I of its kind."""
+    pairs = itertools.pairwise((0, *path))
+    return all(b == 0 or b % 2 or (a + 1) // 2 == b // 2 for a, b in pairs)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_best_tags_are_the_best_legal_ones(seed):
+    rng = np.random.default_rng(seed)
+    probabilities = rng.dirichlet(np.ones(5) * 0.5, size=(3, 6)).astype("float32")
+    # Row 0: six words; row 1: a word of two tokens; row 2: three words, then padding.
+    word_ids = np.array(
+        [[0, 1, 2, 3, 4, 5], [-1, 0, 0, 1, 2, -1], [0, 1, 2, -1, -1, -1]]
+    )
+    found = best_tags(probabilities, {"word_ids": tf.constant(word_ids)}).numpy()
+    for row, ids in enumerate(word_ids):
+        places = [i for i, n in enumerate(ids) if n >= 0 and n not in ids[:i]]
+        gains = np.log(probabilities[row, places])
+
+        def gain(path, gains=gains):
+            return gains[np.arange(len(path)), path].sum()
+
+        paths = filter(legal, itertools.product(range(5), repeat=len(places)))
+        assert found[row, places].tolist() == list(max(paths, key=gain))
+
+
+@pytest.mark.parametrize("scheme", ["bio", "plain"])
+def test_best_tags_of_nothing(scheme):
+    nothing = {"word_ids": tf.zeros([2, 0], tf.int32)}
+    assert best_tags(tf.zeros([2, 0, 3]), nothing, scheme).shape == (2, 0)

@@ -105,10 +105,15 @@ def test_backbone_states_mean_and_last_differ():
     backbone = encoders.TransformerEncoder(20, **SMALL)
     batch = inputs(5)
     states = [np.array(state) for state in backbone(batch)]
-    for name, expected in (("mean", np.mean(states, 0)), ("last", states[-1])):
+    for name, expected in (
+        ("mean", np.mean(states, 0)),
+        ("last", states[-1]),
+        ("concat", np.concatenate(states, -1)),
+    ):
         encoder = BATEncoder(backbone=backbone, backbone_states=name, **SMALL)
         found = encoder.backbone_input(batch, training=False)
         np.testing.assert_allclose(found, expected, atol=1e-6)
+        assert found.shape[-1] == encoder.backbone_width
 
 
 def test_names_and_settings_are_checked():

@@ -59,7 +59,8 @@ def test_label_names_scores_and_order(model):
 
 
 @pytest.mark.parametrize(
-    ("loss", "scale"), [("zlpr", 2.0), ("bce", 1.0), ("dl1", 1.0), ("lsep", None)]
+    ("loss", "scale"),
+    [("zlpr", 2.0), ("tlpr", 2.0), ("bce", 1.0), ("dl1", 1.0), ("lsep", None)],
 )
 def test_probabilities_follow_the_loss(loss, scale):
     model = LabelClassifier.for_data(documents(16), **ENCODER)
@@ -77,8 +78,17 @@ def test_probabilities_follow_the_loss(loss, scale):
         model.fit_thresholds(documents(16))
         assert isinstance(model.label("oil"), list)
     else:
-        expected = 1 / (1 + np.exp(-scale * logits))
+        expected = 1 / (1 + np.exp(-scale * (logits - model.score_threshold)))
         np.testing.assert_allclose(model.probabilities(logits), expected, rtol=1e-5)
+
+
+def test_tlpr_moves_the_threshold():
+    model = LabelClassifier.for_data(documents(16), **ENCODER)
+    model.compile("adam", loss=bat_tf.losses.ZLPR(threshold=1.5))
+    assert model.cut == 1.5
+    np.testing.assert_allclose(model.probabilities(np.array([[1.5]])), 0.5)
+    with pytest.raises(ValueError, match="learnt threshold is one more score"):
+        model.compile("adam", loss=bat_tf.losses.ZLPR(threshold="learnt"))
 
 
 @pytest.mark.parametrize("loss", ["cb", "db", "cb-ntr", "r-fl"])

@@ -8,7 +8,7 @@ from bat_tf.layers.embeddings import TokenEmbedding
 from bat_tf.layers.normalization import LayerNorm
 from bat_tf.layers.tournament import AttentionTournament, FeedForwardTournament
 
-BACKBONE_STATES = ("mean", "last")
+BACKBONE_STATES = ("mean", "last", "concat")
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
@@ -37,13 +37,13 @@ class BATEncoder(keras.layers.Layer):
         positions: whether to add sinusoidal positions; None: unless a backbone does.
         backbone: an encoder whose states are the input, such as a `BertEncoder`.
         backbone_states: `"mean"` of all its layers, as the authors' CoNLL recipe has
-            it, or the `"last"`.
+            it, the `"last"`, or `"concat"`: all of them side by side.
         backbone_trainable: False keeps the backbone's weights as they are.
 
     Call arguments:
         inputs: dict of `token_ids` and `padding_mask` [B, T], and each feature [B, T].
-            If it has `backbone_states` [B, T, width of the backbone], these stand in
-            for what the backbone would say.
+            If it has `backbone_states` [B, T, backbone_width], these stand in for what
+            the backbone would say.
 
     Returns:
         List of states [B, T, D]: the embeddings, then one entry a block.
@@ -167,7 +167,7 @@ class BATEncoder(keras.layers.Layer):
             # the layers inside, and Keras does not pass on what it has already.
             self.backbone.trainable = not self.backbone_trainable
             self.backbone.trainable = self.backbone_trainable
-            self.projection.build((None, None, self.backbone.d_model))
+            self.projection.build((None, None, self.backbone_width))
         self.embedding.build(shape)
         self.input_norm.build(states)
         for attention, feed_forward in self.blocks:
@@ -189,13 +189,23 @@ class BATEncoder(keras.layers.Layer):
             states.append(feed_forward(a, training=training))
         return states
 
+    @property
+    def backbone_width(self):
+        """The width of what `backbone_input` returns."""
+        layers = len(self.backbone.blocks) + 1
+        return self.backbone.d_model * (
+            layers if self.backbone_states == "concat" else 1
+        )
+
     def backbone_input(self, inputs, training):
-        """The backbone's states, mixed as `backbone_states` says: [B, T, width]."""
+        """The backbone's states, as `backbone_states` says: [B, T, backbone_width]."""
         # A frozen backbone answers as it would when served: no dropout, no gradient.
         training = training if self.backbone_trainable else False
         states = self.backbone(inputs, training=training)
         if self.backbone_states == "last":
             mixed = states[-1]
+        elif self.backbone_states == "concat":
+            mixed = ops.concatenate(states, axis=-1)
         else:
             mixed = sum(states[1:], states[0]) / len(states)
         return mixed if self.backbone_trainable else ops.stop_gradient(mixed)

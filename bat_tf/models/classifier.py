@@ -37,8 +37,8 @@ class LabelClassifier(TextModel):
         head_dropout: rate in front of the linear layer.
         max_length: tokens the encoder sees of a text, from its beginning.
         idf: how much each token id says, for `words`; `for_data` counts it.
-        score_scale: probabilities are σ(scale · logit); None if there are none. The
-            loss given to `compile` sets it.
+        score_scale: probabilities are σ(scale · (logit - score_threshold)); None if
+            there are none. The loss given to `compile` sets it.
         score_threshold: the logit above which a label is chosen; None if there is none.
             The loss given to `compile` sets it.
         thresholds: what `fit_thresholds` found, a number or one a label: it goes before
@@ -182,6 +182,12 @@ class LabelClassifier(TextModel):
         if isinstance(loss, str):
             loss = losses.get(loss, **self.loss_settings(loss))
         if isinstance(loss, losses.DocumentLoss):
+            if getattr(loss, "threshold", None) == "learnt":
+                raise ValueError(
+                    "A learnt threshold is one more score of the model, which a "
+                    "LabelClassifier does not have. Use `tlpr` with a number, or a "
+                    "Keras model of your own with a last layer of labels + 1."
+                )
             self.score_scale = loss.probability_scale
             self.score_threshold = loss.score_threshold
         super().compile(optimizer, loss, metrics, **kwargs)
@@ -266,7 +272,8 @@ class LabelClassifier(TextModel):
         """What the logits say in numbers between 0 and 1, or None if they only rank."""
         if self.score_scale is None:
             return None
-        return 1 / (1 + np.exp(-np.clip(self.score_scale * logits, -700, 700)))
+        above = self.score_scale * (logits - self.score_threshold)
+        return 1 / (1 + np.exp(-np.clip(above, -700, 700)))
 
     def label(self, texts, top_k=None, batch_size=32):
         """Chooses the labels of a text, or of each text of a list.

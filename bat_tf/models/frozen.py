@@ -38,8 +38,7 @@ def add_states(examples, encoder, tokenizer, batch_size=32):
     tokens = {name: examples[name] for name in pipeline.token_names(examples)}
     lengths = tokens["token_ids"].row_lengths().numpy() + tokenizer.num_special
     splits = np.concatenate([[0], np.cumsum(lengths)])
-    width = encoder.backbone.d_model
-    values = np.zeros((splits[-1], width), np.float16)
+    values = np.zeros((splits[-1], encoder.backbone_width), np.float16)
     for rows, inputs in pipeline.text_batches(tokens, tokenizer, batch_size):
         inputs = {name: inputs[name] for name in ("token_ids", "padding_mask")}
         states = states_of(inputs).numpy()

@@ -70,7 +70,7 @@ class TextModel(keras.Model):
             return super().call(inputs, training=training, mask=mask)
         if self._network_of_states is None:
             symbols = model_inputs(self.tokenizer)
-            width = self.encoder.backbone.d_model
+            width = self.encoder.backbone_width
             symbols[frozen.NAME] = keras.Input((None, width), name=frozen.NAME)
             # Made of the same layers, and kept out of sight of saving.
             network = keras.Model(symbols, self._network(symbols))

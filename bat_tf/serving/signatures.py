@@ -25,14 +25,13 @@ def tagging_signature(model):
         parts, book = windows.split(tokens, size, model.overlap)
         probabilities = tf.nn.softmax(_logits(model, tokenizer.pack(parts)))
         probabilities = windows.merge(probabilities, book, tokenizer.num_special)
-        found = alignment.decode_tags(
-            *_best_tags(probabilities.to_tensor(), model.tags),
-            {
-                name: tokens[name].to_tensor(-1)
-                for name in ("starts", "ends", "word_ids")
-            },
-            scheme,
-        )
+        probabilities = probabilities.to_tensor()
+        places = {
+            name: tokens[name].to_tensor(-1) for name in ("starts", "ends", "word_ids")
+        }
+        best = alignment.best_tags(probabilities, places, scheme)
+        scores = _kind_scores(probabilities, best, model.tags)
+        found = alignment.decode_tags(best, scores, places, scheme)
         names = found["kinds"].with_flat_values(
             tf.gather(kinds, found["kinds"].flat_values)
         )
@@ -72,8 +71,9 @@ def labelling_signature(model):
         most = tf.reduce_max(tf.concat([count, [0]], 0))
         lowest = tf.fill(tf.shape(logits), logits.dtype.min)
         best, ids = tf.math.top_k(tf.where(chosen, logits, lowest), most)
-        scores = best if model.score_scale is None else best * model.score_scale
-        scores = scores if model.score_scale is None else tf.sigmoid(scores)
+        scores = best
+        if model.score_scale is not None:
+            scores = tf.sigmoid(model.score_scale * (best - model.score_threshold))
         given = tf.range(most)[None, :] < count[:, None]
         return {
             "labels": tf.where(given, tf.gather(names, ids), ""),
@@ -100,13 +100,12 @@ def _logits(model, packed):
     return tf.reshape(parts.concat(), [total, width, len(model.tags)])
 
 
-def _best_tags(probabilities, tags):
-    """The most probable tag of each token, and how probable its KIND is.
+def _kind_scores(probabilities, best, tags):
+    """How probable the KIND of each token's tag is.
 
     B-brand and I-brand say the same of a keyword, so their probabilities add up.
     """
-    best = tf.argmax(probabilities, -1, output_type=tf.int32)
     kind_of = [name.split("-", 1)[-1] for name in tags]
     same_kind = tf.constant([[float(a == b) for a in kind_of] for b in kind_of])
     per_kind = tf.linalg.matmul(probabilities, same_kind)
-    return best, tf.gather(per_kind, best, batch_dims=2)
+    return tf.gather(per_kind, best, batch_dims=2)

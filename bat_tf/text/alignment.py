@@ -13,12 +13,14 @@ word come back grown to whole words.
 """
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from bat_tf._validation import check_choice, sentence
 from bat_tf.text.splitting import first_of_row
 
 SCHEMES = ("plain", "bio")
+FORBIDDEN = -1e9  # a gain that no path makes up for
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
@@ -110,6 +112,70 @@ def _tags(kinds, inside, begins, scheme):
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
+def best_tags(probabilities, tokens, scheme="bio"):
+    """The most probable tags that can follow each other.
+
+    In `"bio"`, an `I-kind` follows a `B-kind` or an `I-kind` of the same kind alone: of
+    all sequences that keep to this, the most probable one is found (Viterbi's way). In
+    `"plain"`, every tag can follow every other.
+
+    Args:
+        probabilities: float [B, T, C], the tags in the order of `tag_names`.
+        tokens: what `TextTokenizer.pack` returns; the first token of a word counts.
+        scheme: `"plain"` or `"bio"`.
+
+    Returns:
+        int32 [B, T]; what stands at tokens that do not count means nothing.
+
+    Example:
+        >>> from bat_tf.text import TextTokenizer
+        >>> tokens = TextTokenizer("words", ["water"])(["blue water"])
+        >>> best_tags([[[0.4, 0.5, 0.1], [0.3, 0.1, 0.6]]], tokens).numpy().tolist()
+        [[1, 2]]
+        >>> best_tags([[[0.8, 0.1, 0.1], [0.4, 0.1, 0.5]]], tokens).numpy().tolist()
+        [[0, 0]]
+    """
+    check_choice("scheme", scheme, SCHEMES)
+    probabilities = tf.convert_to_tensor(probabilities)
+    if scheme == "plain":
+        return tf.argmax(probabilities, -1, output_type=tf.int32)
+    num_tags = probabilities.shape[-1]
+    # A token that does not count passes the tag of the one before it on; the last one
+    # of these is there because a scan wants a step.
+    counts = tf.pad(_first_of_word(tokens["word_ids"]), [[0, 0], [0, 1]])
+    gains = tf.math.log(tf.maximum(probabilities, 1e-30))
+    gains = tf.pad(gains, [[0, 0], [0, 1], [0, 0]])
+    follows = _may_follow(num_tags)
+    same = tf.range(num_tags)[None] + tf.zeros_like(counts[:, :1], tf.int32)
+
+    def step(state, token):
+        gain, count = token
+        paths = state[0][:, :, None] + follows
+        best = tf.reduce_max(paths, 1) + gain
+        before = tf.argmax(paths, 1, output_type=tf.int32)
+        count = count[:, None]
+        return tf.where(count, best, state[0]), tf.where(count, before, same)
+
+    start = tf.where(same == 0, 0.0, FORBIDDEN)  # as after an O
+    by_step = (tf.transpose(gains, [1, 0, 2]), tf.transpose(counts))
+    totals, before = tf.scan(step, by_step, (start, same))
+    last = tf.argmax(totals[-1], -1, output_type=tf.int32)
+    tags = tf.scan(
+        lambda tag, back: tf.gather(back, tag, batch_dims=1), before, last, reverse=True
+    )
+    # The tag before each token: the first one is that of the start.
+    return tf.transpose(tags[1:])
+
+
+def _may_follow(num_tags):
+    """[C, C]: 0 where the tag of the column may follow that of the row."""
+    tags = np.arange(num_tags)
+    inside = (tags % 2 == 0) & (tags > 0)  # O, B-first, I-first, B-second …
+    kind = (tags + 1) // 2
+    allowed = ~inside[None, :] | (kind[:, None] == kind[None, :])
+    return tf.constant(np.where(allowed, 0.0, FORBIDDEN), tf.float32)
+
+
 def decode_tags(tag_ids, scores, tokens, scheme="bio"):
     """Spans of characters, out of tags of tokens.
 
@@ -169,6 +235,12 @@ def decode_tags(tag_ids, scores, tokens, scheme="bio"):
         )
         for name, value in spans.items()
     }
+
+
+def _first_of_word(word_ids):
+    """Bool [B, T]: which tokens are the first of their word."""
+    before = tf.pad(word_ids[:, :-1], [[0, 0], [1, 0]], constant_values=-1)
+    return (word_ids >= 0) & (word_ids != before[:, : tf.shape(word_ids)[1]])
 
 
 def _word_edges(word_ids, rows):

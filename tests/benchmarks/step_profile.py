@@ -4,6 +4,7 @@
 
 Prints a table for one batch size, with and without XLA. "input" is the pipeline alone,
 which runs beside the step; "waiting" is what the step really waits for it.
+`--set-threads` measures the graph alone, with the threads of `training.set_threads`.
 """
 
 import argparse
@@ -84,11 +85,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default="product_pages/zh")
     parser.add_argument("--texts", type=int, default=800)
+    parser.add_argument("--batches", type=int, nargs="+", default=[8, 32])
+    parser.add_argument("--set-threads", action="store_true")
     options = parser.parse_args()
+    compilers = (False, True)
+    if options.set_threads:
+        bat_tf.training.set_threads(min(options.batches))
+        compilers = (False,)
     dataset = bat_tf.data.read(options.data, split="train").take(options.texts)
     table = Table(title=f"BAT, 4 layers, d 128, {options.data}: ms a step (share)")
     table.add_column("")
-    columns = [(size, jit) for size in (8, 32) for jit in (False, True)]
+    columns = [(size, jit) for size in options.batches for jit in compilers]
     results = []
     for size, jit in columns:
         table.add_column(f"batch {size}{', XLA' if jit else ''}", justify="right")
