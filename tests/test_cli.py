@@ -96,3 +96,30 @@ def test_help_lists_the_commands():
     assert process.returncode == 0
     for command in ("demo", "train", "evaluate", "tag", "export", "info"):
         assert command in process.stdout
+
+
+def test_labels_from_training_to_tags(tmp_path):
+    rows = [("oil and gas", ["energy"]), ("wheat, oil", ["energy", "grain"])]
+    data = [bat_tf.data.Example(text, labels=labels) for text, labels in rows * 12]
+    path = tmp_path / "news.jsonl"
+    bat_tf.TextDataset(data).save(path)
+    run = str(tmp_path / "run")
+    settings = [f"--set=encoder_settings.{k}={v}" for k, v in tiny.ENCODER.items()]
+
+    def ask(*arguments):
+        result = runner.invoke(cli.app, [*map(str, arguments)])
+        assert result.exit_code == 0, (result.output, result.exception)
+        return result.output
+
+    train = ["train", "--task", "labels", "--train", path, "--valid", path, "-o", run]
+    output = ask(*train, "--epochs", 1, "--thresholds", "global", *settings)
+    assert "micro_f1" in output
+    assert "saved in" in ask("tune", run, path, "--per-label")
+    plot = tmp_path / "plots" / "f1.png"
+    assert "head" in ask("evaluate", path, "--model", run, "--plot", plot)
+    assert plot.stat().st_size > 1000
+    line = json.loads(ask("tag", "--model", run, "--jsonl", "wheat, oil"))
+    assert line["text"] == "wheat, oil" and len(line["labels"]) == len(line["scores"])
+    served = tmp_path / "served" / "1"
+    assert "answers as the model does" in ask("export", run, served)
+    assert json.loads(ask("tag", "--model", served, "--jsonl", "wheat, oil")) == line
