@@ -201,6 +201,8 @@ class BATEncoder(keras.layers.Layer):
         """The backbone's states, as `backbone_states` says: [B, T, backbone_width]."""
         # A frozen backbone answers as it would when served: no dropout, no gradient.
         training = training if self.backbone_trainable else False
+        # A step from the embeddings is one from the input of BAT itself.
+        inputs = {n: value for n, value in inputs.items() if n != "perturbation"}
         states = self.backbone(inputs, training=training)
         if self.backbone_states == "last":
             mixed = states[-1]

@@ -54,7 +54,8 @@ class BertEncoder(keras.layers.Layer):
         feature_sizes: must be empty; other encoders add features of tokens here.
 
     Call arguments:
-        inputs: dict of `token_ids` and `padding_mask` [B, T].
+        inputs: dict of `token_ids` and `padding_mask` [B, T]; `perturbation` [B, T, D],
+            if there is one, is added to the embeddings.
 
     Returns:
         List of states [B, T, D]: the embeddings, then one entry a block.
@@ -138,7 +139,10 @@ class BertEncoder(keras.layers.Layer):
             expected = f"at most {longest} long, the positions that were learnt"
             raise ValueError(sentence("token_ids", expected, length, "Use windows."))
         places = self.places(ops.arange(length) + self.position_offset)
-        x = self.drop(self.input_norm(self.words(ids) + places), training=training)
+        x = self.words(ids) + places
+        if "perturbation" in inputs:
+            x = x + ops.cast(inputs["perturbation"], x.dtype)
+        x = self.drop(self.input_norm(x), training=training)
         states = [x]
         for block in self.blocks:
             states.append(block(states[-1], mask, training=training))

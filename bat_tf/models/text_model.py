@@ -33,7 +33,7 @@ class TextModel(keras.Model):
         """
         self.encoder = encoder
         object.__setattr__(self, "_network", network)
-        object.__setattr__(self, "_network_of_states", None)
+        object.__setattr__(self, "_networks", {})
         # Not a layer of the graph: strings would keep XLA from compiling the rest. Its
         # vocabulary is saved all the same, since saving walks over attributes.
         object.__setattr__(self, "tokenizer", tokenizer)
@@ -65,17 +65,24 @@ class TextModel(keras.Model):
         self.compile(**keras.saving.deserialize_keras_object(config))
 
     def call(self, inputs, training=None, mask=None):
-        """The logits; with `backbone_states` among the inputs, without the backbone."""
-        if frozen.NAME not in inputs:
+        """The logits.
+
+        `inputs` may also have `backbone_states`, which take the place of the backbone,
+        and `perturbation` [B, T, d_model], a step from the embeddings.
+        """
+        extra = frozenset(inputs) & {frozen.NAME, "perturbation"}
+        if not extra:
             return super().call(inputs, training=training, mask=mask)
-        if self._network_of_states is None:
+        if extra not in self._networks:
             symbols = model_inputs(self.tokenizer)
-            width = self.encoder.backbone_width
-            symbols[frozen.NAME] = keras.Input((None, width), name=frozen.NAME)
+            for name in extra:
+                width = self.encoder.d_model
+                if name == frozen.NAME:
+                    width = self.encoder.backbone_width
+                symbols[name] = keras.Input((None, width), name=name)
             # Made of the same layers, and kept out of sight of saving.
-            network = keras.Model(symbols, self._network(symbols))
-            object.__setattr__(self, "_network_of_states", network)
-        return self._network_of_states(inputs, training=training)
+            self._networks[extra] = keras.Model(symbols, self._network(symbols))
+        return self._networks[extra](inputs, training=training)
 
     def batches(self, dataset, batch_size=32, seed=None, epoch=None, cache=False):
         """The tf.data pipeline of a `TextDataset` for this model.
