@@ -1,8 +1,13 @@
 """Every notebook of examples/ runs as it stands."""
 
+import runpy
+import sys
 from pathlib import Path
 
 import pytest
+import tiny
+
+from bat_tf.experiments.run import RunSettings, run
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -20,3 +25,17 @@ def test_notebook_runs(name, tmp_path):
         cell.get("outputs") for cell in notebook.cells if cell.cell_type == "code"
     ]
     assert all(outputs), "every code cell of a notebook shows something"
+
+
+def test_operating_point_compares_runs(tmp_path, monkeypatch, capsys):
+    tiny.dataset(24).save(tmp_path / "pages.jsonl")
+    pages = str(tmp_path / "pages.jsonl")
+    parts = {"train": pages, "valid": pages, "test": pages}
+    folder = str(tmp_path / "run")
+    settings = RunSettings(
+        **parts, output=folder, scheme="plain", encoder_settings=tiny.ENCODER, epochs=1
+    )
+    run(settings, verbose=0)
+    monkeypatch.setattr(sys, "argv", ["operating_point.py", folder])
+    runpy.run_path(str(EXAMPLES / "operating_point.py"), run_name="__main__")
+    assert "as trained" in capsys.readouterr().out
