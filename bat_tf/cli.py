@@ -294,7 +294,7 @@ def info(model: ModelPath = None):
 @app.command()
 def demo(
     folder: Annotated[str, typer.Option(help="Where models go.")] = "runs/demo",
-    epochs: int = 5,
+    epochs: int = 4,
     size: Annotated[int | None, typer.Option(help="Training pages in all.")] = None,
 ):
     """Run the whole job on the embedded pages: train, score, tag, export, reload."""

@@ -50,7 +50,7 @@ def train_model(train, valid, epochs, callbacks=(), verbose="auto"):
     return model
 
 
-def demo(console, folder, epochs=5, size=None, pages=2):
+def demo(console, folder, epochs=4, size=None, pages=2):
     """Trains, scores, tags, exports and reloads; prints what a person wants to see."""
     train = product_pages("all", "train", size=size)
     valid, test = product_pages("all", "valid"), product_pages("all", "test")
