@@ -19,6 +19,8 @@ class Pooling(keras.layers.Layer):
         mode: `"first"` is the first token, `[CLS]` of a BERT-family backbone; `"mean"`
             and `"max"` are over all tokens; `"attention"` is a mean whose weights are
             the softmax of a learnt score of each token.
+            With dropout in the encoder, do without `"max"`: the largest of many noisy
+            states is mostly noise, which is gone when the model is used.
 
     Call arguments:
         states: [B, T, D].
