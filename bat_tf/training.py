@@ -39,10 +39,11 @@ def set_threads(batch_size):
         batch_size: texts in a training step.
 
     Returns:
-        Whether the setting took effect: TensorFlow takes none once it has started.
+        Whether threads were set: not for large batches or on a GPU, and TensorFlow
+        takes no setting once it has started.
     """
     if batch_size > SMALL_BATCH or tf.config.list_physical_devices("GPU"):
-        return True
+        return False
     try:
         tf.config.threading.set_inter_op_parallelism_threads(2)
         tf.config.threading.set_intra_op_parallelism_threads(

@@ -118,6 +118,10 @@ def test_reloads_with_thresholds(model, tmp_path, per_label):
     assert np.shape(copy.cut) == np.shape(fitted.values) == ((3,) if per_label else ())
     copy.save(tmp_path / "model.keras")
     again = bat_tf.load(tmp_path / "model.keras")
+    expected = copy.evaluate_report(valid).values["micro_f1"]
+    for one in (copy, again):
+        logs = one.evaluate(valid, return_dict=True, verbose=0)
+        assert logs["micro-f1"] == pytest.approx(expected, abs=1e-6)
     assert again.cut == copy.cut == fitted.get_config()["values"]
     assert again.label(valid.texts) == copy.label(valid.texts)
 
@@ -156,13 +160,14 @@ def test_long_texts_are_read_from_the_beginning(model):
     np.testing.assert_allclose(model.scores([text]), model.scores([longer]), rtol=1e-5)
 
 
-def test_cached_states_of_a_frozen_backbone(tmp_path):
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_cached_states_of_a_frozen_backbone(tmp_path, jit_compile):
     backbone = bat_tf.encoders.TransformerEncoder(
         30, d_model=8, d_ff=8, num_heads=2, num_layers=1
     )
     data = documents(20)
     model = LabelClassifier.for_data(data, backbone=backbone, **ENCODER)
-    model.compile("adam", "zlpr")
+    model.compile("adam", "zlpr", jit_compile=jit_compile)
     plain, cached = (list(model.batches(data, 8, cache=c)) for c in (False, True))
     for (inputs, _), (with_states, _) in zip(plain, cached, strict=True):
         np.testing.assert_allclose(model(inputs), model(with_states), atol=5e-3)

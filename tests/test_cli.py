@@ -120,6 +120,13 @@ def test_labels_from_training_to_tags(tmp_path):
     assert plot.stat().st_size > 1000
     line = json.loads(ask("tag", "--model", run, "--jsonl", "wheat, oil"))
     assert line["text"] == "wheat, oil" and len(line["labels"]) == len(line["scores"])
+    assert "labels: energy, grain" in ask("info", "--model", run)
     served = tmp_path / "served" / "1"
     assert "answers as the model does" in ask("export", run, served)
     assert json.loads(ask("tag", "--model", served, "--jsonl", "wheat, oil")) == line
+    for arguments, words in (
+        (["evaluate", path, "--model", served], "gives no scores of all of them"),
+        (["tune", served, path], "has no thresholds to fit"),
+    ):
+        result = runner.invoke(cli.app, [*map(str, arguments)])
+        assert words in str(result.exception)

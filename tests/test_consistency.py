@@ -81,16 +81,32 @@ def test_only_training_is_changed():
     )
 
 
+@pytest.mark.parametrize("encoder", ["bat", "bert"])
 @pytest.mark.parametrize("setting", ["r_drop", "vat"])
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_label_classifier(setting, jit_compile):
+def test_label_classifier(encoder, setting, jit_compile):
     data = documents(16)
-    model = LabelClassifier.for_data(data, dropout=0.2, **{setting: 1.0}, **ENCODER)
+    model = LabelClassifier.for_data(
+        data, encoder, dropout=0.2, **{setting: 1.0}, **ENCODER
+    )
     model.compile("adam", "zlpr", jit_compile=jit_compile)
     history = model.fit(data, validation_data=data, epochs=1, verbose=0)
     assert np.isfinite(history.history["loss"] + history.history["val_loss"]).all()
     again = LabelClassifier.from_config(model.get_config())
     assert getattr(again, setting) == 1.0
+
+
+def test_adversarial_steps_follow_the_seed():
+    x, y = batch()
+    weights = []
+    for _ in range(2):
+        model = consistent(network(0.0), vat=1.0)
+        assert "seed_generator_state" in model.non_trainable_variables[-1].path
+        model.compile("sgd", ZLPR())
+        model.fit(x, y, epochs=2, verbose=0)
+        weights.append(model.get_weights())
+    for one, other in zip(*weights, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_bad_use_gets_a_sentence():

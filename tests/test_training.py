@@ -7,6 +7,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 import tiny
 
 from bat_tf import training
@@ -16,6 +17,7 @@ import os, signal, sys
 import keras, tiny
 from bat_tf import training
 
+assert training.set_threads(8)
 training.set_seed(1)
 
 folder, kill_at, limit = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -70,6 +72,21 @@ def test_a_killed_run_continues_to_the_same_weights(tmp_path):
         json.loads((folder / "best.json").read_text()) for folder in (whole, broken)
     ]
     assert scores[0] == scores[1]
+
+
+def test_threads_are_set_for_small_batches_and_in_time_alone():
+    code = (
+        "import tensorflow as tf; from bat_tf import training\n"
+        "threads = tf.config.threading\n"
+        "assert not training.set_threads(64)\n"
+        "assert threads.get_inter_op_parallelism_threads() == 0\n"
+        "assert training.set_threads(8)\n"
+        "assert threads.get_inter_op_parallelism_threads() == 2\n"
+        "assert threads.get_intra_op_parallelism_threads() >= 1\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    tf.zeros(1)  # has started now
+    assert not training.set_threads(8)
 
 
 def test_a_full_disk_costs_nothing_that_was_written(tmp_path):

@@ -157,9 +157,9 @@ def run(settings, verbose="auto"):
         The model of the best epoch and the report that is also in `report.json`.
     """
     folder = _open_folder(settings)
-    train, valid, test = read_parts(settings)
     if not settings.jit_compile:
         training.set_threads(settings.batch_size)
+    train, valid, test = read_parts(settings)
     training.set_seed(settings.seed, deterministic=not settings.jit_compile)
     model = build(settings, train)
     started = time.perf_counter()

@@ -65,6 +65,7 @@ class LabelClassifier(Consistent, TextModel):
     """
 
     task = "labels"
+    default_loss = "zlpr"
     nested = ("encoder", "tokenizer", "labels")
 
     def __init__(
@@ -89,6 +90,7 @@ class LabelClassifier(Consistent, TextModel):
     ):
         labels = labels if isinstance(labels, LabelSpace) else LabelSpace(labels)
         check_choice("pooling", pooling, POOLINGS)
+        check_number("max_length", max_length, low=8, integer=True)
         check_number("layer", layer, integer=True)
         if not len(labels):
             raise ValueError("`labels` must name one label at least. Received none.")
@@ -170,11 +172,9 @@ class LabelClassifier(Consistent, TextModel):
         labels = labels if labels is not None else LabelSpace.fit(train.labels)
         idf = None
         if words:
-            examples = pipeline.label_examples(
-                train, tokenizer, labels, max_length, unknown="skip"
-            )
+            tokens = pipeline.text_examples(train.texts, tokenizer, max_length)
             idf = inverse_document_frequency(
-                examples["token_ids"], len(tokenizer.vocabulary)
+                tokens["token_ids"], len(tokenizer.vocabulary)
             )
         return cls(
             encoder,
@@ -191,24 +191,18 @@ class LabelClassifier(Consistent, TextModel):
             idf=idf,
         )
 
-    def compile(self, optimizer="adam", loss="zlpr", metrics=None, **kwargs):
-        """As Keras' `compile`; see `TextModel.compile`.
-
-        A loss of this library decides what logits mean: probabilities and the threshold
-        follow it.
-        """
-        if isinstance(loss, str):
-            loss = losses.get(loss, **self.loss_settings(loss))
-        if isinstance(loss, losses.DocumentLoss):
-            if getattr(loss, "threshold", None) == "learnt":
-                raise ValueError(
-                    "A learnt threshold is one more score of the model, which a "
-                    "LabelClassifier does not have. Use `tlpr` with a number, or a "
-                    "Keras model of your own with a last layer of labels + 1."
-                )
-            self.score_scale = loss.probability_scale
-            self.score_threshold = loss.score_threshold
-        super().compile(optimizer, loss, metrics, **kwargs)
+    def take_loss(self, loss):
+        """Takes the meaning of the logits from a loss of this library."""
+        if not isinstance(loss, losses.DocumentLoss):
+            return
+        if getattr(loss, "threshold", None) == "learnt":
+            raise ValueError(
+                "A learnt threshold is one more score of the model, which a "
+                "LabelClassifier does not have. Use `tlpr` with a number, or a Keras "
+                "model of your own with a last layer of labels + 1."
+            )
+        self.score_scale = loss.probability_scale
+        self.score_threshold = loss.score_threshold
 
     @property
     def consistency_scale(self):
@@ -299,6 +293,10 @@ class LabelClassifier(Consistent, TextModel):
         fitted = fit_threshold(self.scores(valid, batch_size), labels, **settings)
         self.thresholds = np.asarray(fitted.values, "float32").tolist()
         self._serving_function = None
+        for compiled in self.metrics:
+            for metric in getattr(compiled, "metrics", ()):
+                if hasattr(metric, "threshold"):
+                    metric.threshold = self.cut
         return fitted
 
     def probabilities(self, logits):
@@ -339,15 +337,13 @@ class LabelClassifier(Consistent, TextModel):
                 found[row] = [(names[i], float(scores[place, i])) for i in chosen]
         return found
 
-    def serving_function(self):
-        """The function from raw strings to padded label names that `export` writes."""
+    def signature(self):
+        """Makes the function from raw strings to padded label names."""
         from bat_tf.serving.signatures import labelling_signature
 
         if self.cut is None:
             raise ValueError(NO_THRESHOLD)
-        if getattr(self, "_serving_function", None) is None:
-            self._serving_function = labelling_signature(self)
-        return self._serving_function
+        return labelling_signature(self)
 
     def evaluate_report(self, dataset, batch_size=64, **settings):
         """Scores a dataset in full: a `LabelReport` with tables by group and label.

@@ -36,6 +36,9 @@ class Consistent:
         self.r_drop = check_number("r_drop", r_drop, low=0)
         self.vat = check_number("vat", vat, low=0)
         self.vat_radius = check_number("vat_radius", vat_radius, low=0)
+        if vat:
+            # A generator of the model's own: a resumed run draws what the first would.
+            self.vat_seed = keras.random.SeedGenerator()
 
     def compute_loss(
         self, x=None, y=None, y_pred=None, sample_weight=None, training=True
@@ -62,7 +65,8 @@ class Consistent:
     def _adversarial(self, x, scale):
         """KL between the answers at x and where a step of `vat_radius` hurts most."""
         answer = ops.stop_gradient(self(x, training=False))
-        start = XI * _unit(tf.random.normal(self.step_shape(x)))
+        start = keras.random.normal(self.step_shape(x), seed=self.vat_seed)
+        start = XI * _unit(start)
         with tf.GradientTape() as tape:
             tape.watch(start)
             moved = self(self.perturbed(x, start), training=False)

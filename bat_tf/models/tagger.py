@@ -47,6 +47,7 @@ class BATTagger(TextModel):
     """
 
     task = "spans"
+    default_loss = "ce"
     nested = ("encoder", "tokenizer", "kinds")
 
     def __init__(
@@ -138,10 +139,6 @@ class BATTagger(TextModel):
             overlap=overlap,
         )
 
-    def compile(self, optimizer="adam", loss="ce", metrics=None, **kwargs):
-        """As Keras' `compile`; see `TextModel.compile`."""
-        super().compile(optimizer, loss, metrics, **kwargs)
-
     def loss_settings(self, name):
         """What the training data say about the loss called `name`."""
         return {"class_counts": self.class_counts}
@@ -176,13 +173,11 @@ class BATTagger(TextModel):
 
         return tag_texts(self.serving_function(), texts, batch_size)
 
-    def serving_function(self):
-        """The function from raw strings to padded tags that `export` writes."""
+    def signature(self):
+        """Makes the function from raw strings to padded tags."""
         from bat_tf.serving.signatures import tagging_signature
 
-        if getattr(self, "_serving_function", None) is None:
-            self._serving_function = tagging_signature(self)
-        return self._serving_function
+        return tagging_signature(self)
 
     def evaluate_report(self, dataset, batch_size=64):
         """Scores a dataset in full: a `TaggingReport` with per-class tables."""

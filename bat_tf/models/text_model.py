@@ -1,9 +1,11 @@
 """What the models share: they own a tokenizer, train on texts and are served texts."""
 
+from os import PathLike
+
 import keras
 
 from bat_tf import encoders, losses
-from bat_tf._validation import check_number, sentence
+from bat_tf._validation import sentence
 from bat_tf.data import pipeline
 from bat_tf.data.dataset import TextDataset
 from bat_tf.models import frozen
@@ -20,10 +22,11 @@ class TextModel(keras.Model):
     """A Keras model of token ids that also takes `TextDataset`s and texts.
 
     The network itself is an ordinary functional model; subclasses hand its `inputs` and
-    `outputs` on, and define `batches` and `get_config`.
+    `outputs` on, and define `signature` and what else is not implemented here.
     """
 
     task = None  # what the examples have: "spans" or "labels"
+    default_loss = None
     nested = ("encoder", "tokenizer")  # parts of the config that are Keras objects
 
     def keep(self, encoder, tokenizer, max_length, network):
@@ -38,15 +41,17 @@ class TextModel(keras.Model):
         # vocabulary is saved all the same, since saving walks over attributes.
         object.__setattr__(self, "tokenizer", tokenizer)
         self.max_length = max_length
-        check_number("max_length", max_length, low=8, integer=True)
 
     def compile(self, optimizer="adam", loss=None, metrics=None, **kwargs):
         """As Keras' `compile`; losses and metrics also by their names in this library.
 
-        A loss that weighs classes or labels gets their counts in the training data.
+        Without a loss it is `default_loss`. A loss by name that weighs classes or
+        labels gets their counts in the training data.
         """
+        loss = self.default_loss if loss is None else loss
         if isinstance(loss, str):
             loss = losses.get(loss, **self.loss_settings(loss))
+        self.take_loss(loss)
         metrics = [self.metric(m) if isinstance(m, str) else m for m in metrics or []]
         super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
         # A backup restores the optimizer's state only into variables that exist.
@@ -55,6 +60,9 @@ class TextModel(keras.Model):
     def loss_settings(self, name):
         """What the training data say about the loss called `name`."""
         raise NotImplementedError
+
+    def take_loss(self, loss):
+        """Takes from a loss, before it is used, what it says about the logits."""
 
     def metric(self, name):
         """The metric called `name`, for this model."""
@@ -165,6 +173,16 @@ class TextModel(keras.Model):
         verbose = verbosity(verbose)
         return super().evaluate(x, y, batch_size=batch_size, verbose=verbose, **kwargs)
 
+    def signature(self):
+        """Makes the function from raw strings to answers."""
+        raise NotImplementedError
+
+    def serving_function(self):
+        """The function from raw strings to padded answers that `export` writes."""
+        if getattr(self, "_serving_function", None) is None:
+            self._serving_function = self.signature()
+        return self._serving_function
+
     def export(self, filepath, **kwargs):
         """Writes a SavedModel that takes raw strings; see `bat_tf.serving.export`."""
         from bat_tf.serving.export import export_model
@@ -215,9 +233,7 @@ def parts_for_data(train, encoder, tokenizer, encoder_settings):
         (encoder, tokenizer).
     """
     settings = dict(encoder_settings)
-    if isinstance(settings.get("backbone"), str) or hasattr(
-        settings.get("backbone"), "__fspath__"
-    ):
+    if isinstance(settings.get("backbone"), (str, PathLike)):
         folder = encoders.backbone_folder(settings["backbone"])
         settings["backbone"] = encoders.BertEncoder.from_folder(folder)
         tokenizer = tokenizer or TextTokenizer.from_folder(folder)

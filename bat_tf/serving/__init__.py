@@ -2,6 +2,7 @@
 
 from bat_tf.serving.export import export_model as export_model
 from bat_tf.serving.export import ops_beyond_core as ops_beyond_core
+from bat_tf.serving.inference import ServedClassifier as ServedClassifier
 from bat_tf.serving.inference import ServedTagger as ServedTagger
 from bat_tf.serving.inference import Tag as Tag
 from bat_tf.serving.inference import load as load
