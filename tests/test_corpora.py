@@ -2,13 +2,16 @@ import functools
 import gzip
 import io
 import json
+import lzma
+import random
 import tarfile
 import zipfile
+import zlib
 
 import pytest
 
 from bat_tf._validation import DataError
-from bat_tf.data import CORPORA, read
+from bat_tf.data import CORPORA, corpora, read
 
 # Examples, and spans or labels, of each part, as each SOURCE.txt has them. Where spans
 # overlap (scienceie2017) the shorter ones are left out, and listed.
@@ -22,7 +25,9 @@ SIZES = {
     "reuters21578": [(7769, 9584), (3019, 3744)],
     "goemotions": [(43410, 51103), (5426, 6380), (5427, 6329)],
     "fasttext_cooking": [(12404, 28604), (3000, 6938)],
+    "yso_finna_en_xmc": [(633682, 1552725), (10000, 24239), (10000, 24776)],
 }
+LARGE = {"yso_finna_en_xmc"}  # not kept for the next test
 
 load = functools.cache(read)
 
@@ -41,7 +46,7 @@ def test_every_corpus_is_checked():
 def test_corpora_have_the_published_sizes(data_folder, name):
     found = []
     for split in CORPORA[name].splits:
-        data = load(name, split)
+        data = (read if name in LARGE else load)(name, split)
         assert data.name == f"{name}/{split}"
         found.append((len(data), data.counts().total() + len(data.skipped)))
     assert found == SIZES[name]
@@ -178,6 +183,57 @@ def test_cooking_names_the_line_of_a_bad_row(own_folder):
     write_cooking(own_folder, good, "other.txt")
     with pytest.raises(DataError, match="does not hold cooking.stackexchange.txt"):
         read("fasttext_cooking")
+
+
+def write_yso(folder, titles, labels=b"p1\tjazz\t2\np2\trock\t1\np3\tjazz\t1\n"):
+    folder = folder / "yso_finna_en_xmc"
+    folder.mkdir(exist_ok=True)
+    (folder / "titles.tsv.xz").write_bytes(lzma.compress(titles))
+    (folder / "labels.tsv.xz").write_bytes(lzma.compress(labels))
+
+
+def test_yso_parts_follow_one_order_and_share_nothing(own_folder, monkeypatch):
+    monkeypatch.setattr(corpora, "_YSO_HELD_OUT", 3)
+    titles = [f"title {number:02}" for number in range(12)]
+    write_yso(own_folder, "".join(f"{title}\tp2\n" for title in titles).encode())
+    random.Random(13).shuffle(titles)
+    name = "yso_finna_en_xmc"
+    parts = [read(name, split).texts for split in ("train", "valid", "test")]
+    assert parts == [titles[6:], titles[3:6], titles[:3]]
+    assert read("yso_finna_en_xmc", size=4).texts == titles[6:10]
+    assert read("yso_finna_en_xmc", "valid", size=9).texts == titles[3:6]
+    with pytest.raises(ValueError, match="`size` must be an integer >= 1. Received: 0"):
+        read("yso_finna_en_xmc", size=0)
+
+
+def test_yso_tells_subjects_of_one_name_apart(own_folder):
+    labels = b"p1\tjazz\t2\np2\tsatyr play\ts\t1\np3\tjazz\t1\np4\t\t1\n"
+    write_yso(own_folder, b'A "song\tp1 p2 p3 p4\n', labels)
+    (example,) = read("yso_finna_en_xmc", "test")
+    assert example.text == 'A "song'
+    assert example.labels == ("jazz (p1)", "satyr play s", "jazz (p3)", "p4")
+
+
+def test_yso_names_the_line_of_a_bad_row(own_folder):
+    write_yso(own_folder, b"a\tp1\nb\tp1 p9\nc\nd\tp2\n")
+    with pytest.raises(DataError, match=r"tsv.xz, line (2.* have the id 'p9'|3: exp)"):
+        read("yso_finna_en_xmc", "test")
+    data = read("yso_finna_en_xmc", "test", on_error="skip")
+    assert sorted(data.texts) == ["a", "d"]
+    assert sorted(error.line for error in data.skipped) == [2, 3]
+    write_yso(own_folder, b"a\tp1\n", b"p1 jazz\n")
+    with pytest.raises(DataError, match="line 1: expected an id, a name and a count"):
+        read("yso_finna_en_xmc", "test")
+
+
+def test_yso_training_rows_at_a_size_are_the_first_of_all(data_folder):
+    data = read("yso_finna_en_xmc", size=100_000)
+    counts = data.counts()
+    assert len(data) == 100_000 and counts.total() == 245_164 and len(counts) == 21_319
+    # The order is that of random.Random(13), whatever is made of it.
+    assert zlib.crc32("\n".join(data.texts).encode()) == 2998042942
+    held = {*read("yso_finna_en_xmc", "valid").texts}
+    assert len(held) == 10_000 and not held & set(data.texts)
 
 
 def test_a_part_that_a_corpus_lacks_is_a_sentence(own_folder):

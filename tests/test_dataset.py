@@ -2,11 +2,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bat_tf._validation import DataError
-from bat_tf.data import Example, Span, TextDataset, read
+from bat_tf.data import Example, LabelSpace, Span, TextDataset, read
 from bat_tf.data.dataset import longest_spans
 
 
@@ -165,3 +166,48 @@ def test_longest_spans_keeps_no_overlap_and_drops_only_for_a_longer_one(given_sp
     for span in dropped:
         rivals = [k for k in kept if k.start < span.end and span.start < k.end]
         assert any(k.end - k.start >= span.end - span.start for k in rivals)
+
+
+def test_labels_may_come_as_a_sparse_matrix():
+    space = LabelSpace(["art", "news", "sport"])
+    rows = [("news", "sport"), (), ("art",)]
+    matrix = space.csr(rows)
+    for given_matrix in (matrix, matrix.tocoo(), scipy.sparse.csr_array(matrix)):
+        data = TextDataset.from_csr("abc", given_matrix, space, name="tiny")
+        assert data.texts == ["a", "b", "c"] and data.labels == rows
+        assert data.name == "tiny"
+    matrix.data[0] = 0  # kept by SciPy, and yet no label
+    assert TextDataset.from_csr("abc", matrix, space.names)[0].labels == ("sport",)
+
+
+def test_a_matrix_of_a_million_labels_stays_sparse():
+    names = [str(number) for number in range(1_000_000)]
+    matrix = scipy.sparse.csr_matrix((np.ones(50), (range(50), range(50))), (50, 10**6))
+    data = TextDataset.from_csr(["a"] * 50, matrix, names)
+    assert data.counts().total() == 50 and data[49].labels == ("49",)
+
+
+@pytest.mark.parametrize(
+    "labels, names, error, reason",
+    [
+        (np.eye(2), ["a", "b"], TypeError, "a SciPy sparse matrix.*ndarray"),
+        (scipy.sparse.eye(3), ["a", "b"], ValueError, r"shape \(2, 2\).*\(3, 3\)"),
+        (scipy.sparse.eye(2), ["a"], ValueError, r"of shape \(2, 1\): texts, names"),
+        (scipy.sparse.eye(2), ["a", "a"], ValueError, r"all different. .*\['a'\]"),
+    ],
+)
+def test_a_matrix_that_does_not_fit_is_a_sentence(labels, names, error, reason):
+    with pytest.raises(error, match=reason):
+        TextDataset.from_csr(["x", "y"], labels, names)
+
+
+def test_labels_can_be_narrowed_to_a_space():
+    rows = [["a", "b"], ["c"], ["a"]]
+    data = TextDataset(Example("x", labels=row, id="1") for row in rows)
+    space = LabelSpace.fit(data.labels, min_count=2)
+    assert data.keep_labels(space).labels == [("a",), (), ("a",)]
+    assert data.keep_labels(space)[0].id == "1" and len(data.counts()) == 3
+    assert data.keep_labels(["a", "b", "c"]).labels == data.labels
+    assert list(shop().keep_labels(["product"])) == list(shop())
+    with pytest.raises(TypeError, match="`names` must be a list of names"):
+        data.keep_labels("abc")

@@ -1,4 +1,6 @@
 import json
+import time
+import tracemalloc
 
 import keras
 import numpy as np
@@ -7,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bat_tf.data import LabelSpace, read
+from bat_tf.data.labels import unique_names
 
 
 def space():
@@ -152,3 +155,31 @@ def test_unknown_labels_are_errors_or_skipped_and_counted(method):
     found, expected = convert(rows, unknown="skip"), convert([["news"], [], []])
     assert (found != expected).sum() == 0 and found.shape == expected.shape
     assert space().unknown(rows) == {"opera": 2, "山": 1}
+
+
+def test_names_that_labels_share_are_told_apart():
+    names = ["jazz", "jazz", "", "rock", "jazz (1)", "", "7"]
+    found = unique_names(names, range(7))
+    assert found == ["jazz (0)", "jazz (1) (1)", "2", "rock", "jazz (1)", "5", "7"]
+    found = unique_names(["", "x"], ["x", "y"])
+    assert len(set(found)) == 2 and found[1] == "x"
+
+
+def test_many_labels_stay_sparse_and_fast():
+    """What grows with rows × labels takes minutes, or more memory than there is."""
+    names = [f"label {number}" for number in range(25_000)]
+    random = np.random.default_rng(0)
+    rows = [
+        [names[i] for i in ids] for ids in random.integers(25_000, size=(20_000, 3))
+    ]
+    tracemalloc.start()
+    start = time.process_time()
+    labels = LabelSpace.fit(rows, min_count=2)
+    matrix = labels.csr(rows, unknown="skip")
+    padded = labels.padded_ids(rows, unknown="skip")
+    unknown = labels.unknown(rows)
+    seconds, peak = time.process_time() - start, tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert matrix.nnz == (padded >= 0).sum() and padded.shape == (20_000, 3)
+    assert matrix.nnz + unknown.total() == sum(len(set(row)) for row in rows)
+    assert seconds < 5 and peak < 50e6

@@ -98,3 +98,30 @@ def test_special_tokens_have_no_tag():
         assert inputs["token_ids"].shape == tags.shape
         assert np.all(tags.numpy()[:, 0] == -1)
         assert np.all(tags.numpy()[~inputs["padding_mask"].numpy()] == -1)
+
+
+@pytest.mark.parametrize("limits", [(2, 2**22), (4096, 12), (4096, 1)])
+def test_how_many_texts_are_tokenised_at_a_time_changes_nothing(
+    tokenizer, monkeypatch, limits
+):
+    texts = ["", "red lamp", "a very long line about a lamp", "", "hat", "red hat"]
+    expected = pipeline.text_examples(texts, tokenizer, 64)
+    monkeypatch.setattr(pipeline, "MAX_TEXTS", limits[0])
+    monkeypatch.setattr(pipeline, "MAX_CHARACTERS", limits[1])
+    found = pipeline.text_examples(texts, tokenizer, 64)
+    assert len(list(pipeline._chunks(texts))) > 1
+    for name, values in expected.items():
+        assert found[name].to_list() == values.to_list()
+    assert pipeline.text_examples([], tokenizer, 64)["token_ids"].nrows() == 0
+
+
+def test_thousands_of_labels_stay_ids_in_batches(tokenizer):
+    names = [f"label {number}" for number in range(20_000)]
+    rows = [["label 3", "label 19999"], [], ["label 7"]]
+    data = TextDataset(Example("red lamp", labels=row) for row in rows)
+    examples = pipeline.label_examples(data, tokenizer, LabelSpace(names), 64)
+    assert examples["labels"].flat_values.shape == [3]
+    ((_, ids),) = pipeline.label_batches(examples, tokenizer, batch_size=3)
+    found = {tuple(names[i] for i in row if i >= 0) for row in ids.numpy()}
+    assert ids.dtype == tf.int32 and ids.shape == [3, 2]
+    assert found == set(map(tuple, rows))

@@ -8,6 +8,7 @@ from bat_tf.data.readers import FORMATS, iter_json, iter_jsonl, read, splits
 from bat_tf.data.reuters import iter_reuters
 from bat_tf.data.tables import iter_csv, iter_tsv
 from bat_tf.data.tfds import build_tfds
+from bat_tf.data.xmc import convert_xmc, iter_xmc
 
 __all__ = [
     "CORPORA",
@@ -17,12 +18,14 @@ __all__ = [
     "Span",
     "TextDataset",
     "build_tfds",
+    "convert_xmc",
     "iter_conll",
     "iter_csv",
     "iter_json",
     "iter_jsonl",
     "iter_reuters",
     "iter_tsv",
+    "iter_xmc",
     "read",
     "splits",
 ]

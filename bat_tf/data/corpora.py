@@ -15,10 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bat_tf._validation import DataError, check_choice
+from bat_tf._validation import DataError, check_choice, check_number
 from bat_tf.data.conll import iter_conll
 from bat_tf.data.dataset import Example, Span, longest_spans
 from bat_tf.data.files import decode, read_lines
+from bat_tf.data.labels import unique_names
 from bat_tf.data.reuters import iter_reuters
 
 SPLITS = ("train", "valid", "test")
@@ -244,6 +245,58 @@ def _cooking(folder, split, *, on_error="raise", skipped=None):
     return _parse_lines(f"{path}, {name}", lines, parse, on_error, skipped)
 
 
+_YSO_HELD_OUT = 10_000  # titles of the test part, and of the valid part
+
+
+def _yso_finna(folder, split, *, size=None, on_error="raise", skipped=None):
+    """Titles of Finna's catalogue with their subjects in the ontology YSO.
+
+    A line is a title and the ids of its subjects; labels.tsv has their English names.
+    A name that several subjects share gets the id behind it, as in "absorption (p1)".
+
+    There is no official split: titles are sorted, so their order is drawn once, by
+    `random.Random(13).shuffle`. The first 10,000 are the test part, the next 10,000 the
+    valid part, all others the train part. `size` keeps the first so many of a part.
+
+    No subject has more than 339 titles, so frequent ones look sampled: many titles lack
+    subjects that they should have, and the head of the distribution is flat.
+    """
+    if size is not None:
+        check_number("size", size, low=1, integer=True)
+    names = _yso_names(folder / "labels.tsv.xz")
+    path = folder / "titles.tsv.xz"
+    lines = list(read_lines(path))
+    random.Random(13).shuffle(lines)
+    first = {"test": 0, "valid": _YSO_HELD_OUT, "train": 2 * _YSO_HELD_OUT}[split]
+    last = len(lines) if split == "train" else first + _YSO_HELD_OUT
+    last = last if size is None else min(last, first + size)
+    lines = lines[first:last]
+
+    def parse(line):
+        fields = line.split("\t")
+        if len(fields) != 2:
+            raise ValueError(f"expected 2 columns. Received: {fields}.")
+        unknown = [subject for subject in fields[1].split() if subject not in names]
+        if unknown:
+            raise ValueError(f"labels.tsv.xz does not have the id {unknown[0]!r}.")
+        return Example(fields[0], labels=[names[key] for key in fields[1].split()])
+
+    return _parse_lines(path, lines, parse, on_error, skipped)
+
+
+def _yso_names(path):
+    """The name of each subject by its id."""
+    names = {}
+    for place, line in read_lines(path):
+        key, _, rest = decode(line).partition("\t")
+        name, tab, _ = rest.rpartition("\t")  # one of the names has a tab in it
+        if not tab:
+            reason = f"expected an id, a name and a count. Received: {line[:60]!r}."
+            raise DataError(path, place, reason)
+        names[key] = " ".join(name.split())
+    return dict(zip(names, unique_names(names.values(), names), strict=True))
+
+
 def _parse_lines(path, lines, parse, on_error, skipped):
     """Yields what `parse` makes of each line of text; a ValueError names the line."""
     for place, line in lines:
@@ -322,5 +375,14 @@ CORPORA = {
         "tutorial has them: cooking.stackexchange.tar.gz from "
         "github.com/sumanp/text-classification-fastText",
         ("train", "valid"),
+    ),
+    "yso_finna_en_xmc": Corpus(
+        _yso_finna,
+        "English titles of Finna with 25,147 subjects of YSO, metadata CC0: the lists "
+        "in subjects/yso-finna-en of github.com/NatLibFi/Annif-corpora turned round "
+        "into titles.tsv.xz, a title and the ids of its subjects a line, sorted, and "
+        "labels.tsv.xz, id, English name and count; no subject has more than 339 "
+        "titles, so label sets are probably incomplete, and it is no published "
+        "benchmark",
     ),
 }

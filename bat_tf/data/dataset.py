@@ -6,8 +6,11 @@ from bisect import bisect
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from numbers import Integral
 from typing import NamedTuple
+
+import scipy.sparse
 
 from bat_tf._validation import check_number, sentence
 from bat_tf.data.files import atomic_write
@@ -138,6 +141,28 @@ def _check_spans(text, spans):
         previous = span
 
 
+def csr_rows(matrix, names):
+    """Yields the names of the columns that each row of a sparse matrix has.
+
+    Args:
+        matrix: a SciPy sparse matrix [N, L].
+        names: the names of its L columns.
+
+    Yields:
+        A list of names for each row.
+
+    Example:
+        >>> import scipy.sparse
+        >>> list(csr_rows(scipy.sparse.csr_matrix([[0, 1], [0, 0]]), ["a", "b"]))
+        [['b'], []]
+    """
+    matrix = matrix.tocsr()
+    ends, columns = matrix.indptr.tolist(), matrix.indices
+    for first, last in pairwise(ends):
+        present = columns[first:last][matrix.data[first:last] != 0]
+        yield [names[column] for column in present.tolist()]
+
+
 def longest_spans(spans):
     """Leaves out spans until none overlaps: the longer one stays, then the earlier one.
 
@@ -199,6 +224,41 @@ class TextDataset(Sequence):
             )
         self.task = next(iter(tasks), None)
 
+    @classmethod
+    def from_csr(cls, texts, labels, names, name=""):
+        """Makes a set of texts whose labels are a sparse matrix; nothing gets dense.
+
+        Args:
+            texts: the texts.
+            labels: a SciPy sparse matrix [N, L]; a text has the labels whose entries
+                are not 0.
+            names: the L names, or a `LabelSpace`.
+            name: what to call the set in reports.
+
+        Returns:
+            A `TextDataset`. `LabelSpace.csr` turns its `labels` into a matrix again.
+
+        Example:
+            >>> import scipy.sparse
+            >>> labels = scipy.sparse.csr_matrix([[0, 1], [0, 0]])
+            >>> TextDataset.from_csr(["a goal", "rain"], labels, ["news", "sport"])
+            <TextDataset: 2 examples, 1 label (sport 1)>
+        """
+        texts, names = list(texts), getattr(names, "names", names)
+        names = tuple(names)
+        if not scipy.sparse.issparse(labels):
+            remedy = "scipy.sparse.csr_matrix(array) makes one of an array."
+            kind = type(labels).__name__
+            raise TypeError(sentence("labels", "a SciPy sparse matrix", kind, remedy))
+        if labels.shape != (len(texts), len(names)):
+            shape = f"of shape {(len(texts), len(names))}: texts, names"
+            raise ValueError(sentence("labels", shape, labels.shape))
+        if len(set(names)) < len(names):
+            twice = [name for name, n in Counter(names).most_common(3) if n > 1]
+            raise ValueError(sentence("names", "all different", twice))
+        rows = zip(texts, csr_rows(labels, names), strict=True)
+        return cls((Example(text, labels=row) for text, row in rows), name)
+
     def __len__(self):
         return len(self._examples)
 
@@ -236,6 +296,31 @@ class TextDataset(Sequence):
     def take(self, count):
         """Returns the first `count` examples."""
         return self[: check_number("count", count, low=0, integer=True)]
+
+    def keep_labels(self, names):
+        """Returns the examples with those of their labels that are among `names`.
+
+        An example that is left without labels stays: it is one that has none of them.
+
+        Args:
+            names: a `LabelSpace`, such as one fitted with `min_count`, or names.
+
+        Example:
+            >>> data = TextDataset([Example("a goal", labels=["sport", "derby"])])
+            >>> data.keep_labels(["sport"]).labels
+            [('sport',)]
+        """
+        if isinstance(names, str):
+            raise TypeError(sentence("names", "a list of names", names))
+        names = frozenset(getattr(names, "names", names))
+
+        def keep(example):
+            kept = [label for label in example.labels or () if label in names]
+            if example.labels is None or len(kept) == len(example.labels):
+                return example
+            return Example(example.text, labels=kept, id=example.id)
+
+        return TextDataset(map(keep, self), self.name, self.skipped)
 
     def shuffle(self, seed):
         """Returns the examples in another order, the same one for the same seed."""

@@ -82,16 +82,17 @@ def decode(line):
 
 
 @contextlib.contextmanager
-def atomic_write(path):
-    """Opens a text file that takes its place only when it has been written whole.
+def atomic_write(path, mode="wt"):
+    """Opens a file that takes its place only when it has been written whole.
 
     Until then, and for good if anything goes wrong, what stood at `path` stays.
 
     Args:
         path: the file; its folder is made if need be. `.gz` and `.xz` are packed.
+        mode: `"wt"`, or `"wb"` for bytes.
 
     Yields:
-        A text file opened for writing in UTF-8.
+        A file opened for writing, text in UTF-8.
 
     Example:
         >>> import pathlib, tempfile
@@ -105,8 +106,9 @@ def atomic_write(path):
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     opener = OPENERS.get(path.suffix.lower(), open)
+    text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     try:
-        with opener(unfinished, "wt", encoding="utf-8", newline="\n") as file:
+        with opener(unfinished, mode, **text) as file:
             yield file
         os.replace(unfinished, path)
     finally:

@@ -185,7 +185,8 @@ class LabelSpace:
         """
         found = Counter()
         for row in rows:
-            found.update(set(_as_names("rows", row)) - self._ids.keys())
+            names = _as_names("rows", row)
+            found.update({name for name in names if name not in self._ids})
         return found
 
     def csr(self, rows, *, unknown="error"):
@@ -295,6 +296,31 @@ class LabelSpace:
     def from_config(cls, config):
         """Makes a space from what `get_config` returned."""
         return cls(**config)
+
+
+def unique_names(names, ids):
+    """Returns names of labels such that none is blank and no two are the same.
+
+    Args:
+        names: a name for each label; some may be blank or the same.
+        ids: something for each label that no other has.
+
+    Returns:
+        A list: the names, with the id behind those that several labels share, and the
+        id alone where a name is blank.
+
+    Example:
+        >>> unique_names(["jazz", "rock", "jazz", ""], ["p1", "p2", "p3", "p4"])
+        ['jazz (p1)', 'rock', 'jazz (p3)', 'p4']
+    """
+    times, found = Counter(names), []
+    for name, identity in zip(names, ids, strict=True):
+        if not name or times[name] > 1:
+            name = f"{name} ({identity})" if name else str(identity)
+            while name in times:
+                name = f"{name} ({identity})"
+        found.append(name)
+    return found
 
 
 def _as_names(argument, names):

@@ -13,7 +13,10 @@ import tensorflow as tf
 from bat_tf._validation import check_number
 from bat_tf.text import alignment, windows
 
-CHUNK = 512  # texts tokenised at a time
+CHUNK = 512  # marked texts tokenised at a time
+# Texts and characters tokenised at a time: each time costs some hundredths of a second,
+# and each character about a hundred bytes until it is done.
+MAX_TEXTS, MAX_CHARACTERS = 4096, 2**22
 
 
 def tag_examples(dataset, tokenizer, kinds, scheme, max_length):
@@ -63,12 +66,27 @@ def text_examples(texts, tokenizer, max_length):
     """The first tokens of each text: a dict of RaggedTensors, one row a text."""
     size = max_length - tokenizer.num_special
     parts = []
-    for first in range(0, max(len(texts), 1), CHUNK):
+    for chunk in _chunks(texts):
         # Half a character (a lone surrogate) has no UTF-8.
-        chunk = [t.encode("utf-8", "replace") for t in texts[first : first + CHUNK]]
+        chunk = [text.encode("utf-8", "replace") for text in chunk]
         tokens = tokenizer.tokenize(tf.constant(chunk, tf.string))
         parts.append({name: values[:, :size] for name, values in tokens.items()})
     return {name: tf.concat([part[name] for part in parts], 0) for name in parts[0]}
+
+
+def _chunks(texts):
+    """Yields the texts in lists, none too large to be tokenised at once; one at least.
+
+    >>> [len(chunk) for chunk in _chunks(["a title"] * 5000)]
+    [4096, 904]
+    """
+    first = size = 0
+    for last, text in enumerate(texts):
+        if last - first == MAX_TEXTS or (size and size + len(text) > MAX_CHARACTERS):
+            yield texts[first:last]
+            first, size = last, 0
+        size += len(text)
+    yield texts[first:]
 
 
 def text_batches(examples, tokenizer, batch_size):

@@ -92,6 +92,46 @@ def product_pages(language, split="train", size=None, seed=0):
         >>> pages[0].id
         'zh/train/daily/00000'
     """
+    pages = written_pages(language, split, size, seed)
+    examples = [page.example for page in pages]
+    return TextDataset(examples, name=f"product_pages/{language}/{split}")
+
+
+class Written(NamedTuple):
+    """A page and what its writer knew of it.
+
+    Args:
+        example: the page with its spans.
+        language: such as "en".
+        lists: the word lists of the page's category.
+        product: the name of what it sells and the bare noun, or None.
+        slots: the names of the slots that were filled on it.
+    """
+
+    example: Example
+    language: str
+    lists: dict
+    product: tuple[str, str] | None
+    slots: frozenset
+
+
+def written_pages(language, split, size=None, seed=0, skew=1):
+    """Writes the pages of `product_pages`.
+
+    Args:
+        language: as in `product_pages`.
+        split: as in `product_pages`.
+        size: as in `product_pages`.
+        seed: as in `product_pages`.
+        skew: as in `pick`, of the categories: with 2 most pages are of the first ones.
+
+    Returns:
+        An iterator over `Written` pages.
+
+    Example:
+        >>> next(written_pages("en", "train", size=1)).lists["path"]
+        ['Home > Lighting']
+    """
     check_choice("language", language, (*_LANGUAGES, "all"))
     check_choice("split", split, tuple(_SIZES))
     check_number("seed", seed, integer=True)
@@ -99,9 +139,8 @@ def product_pages(language, split="train", size=None, seed=0):
     if size is None:
         size = _SIZES[split] * len(languages)
     check_number("size", size, low=0, integer=True)
-    turns = zip(*(_pages(name, split, seed) for name in languages), strict=True)
-    examples = itertools.islice(itertools.chain.from_iterable(turns), size)
-    return TextDataset(list(examples), name=f"product_pages/{language}/{split}")
+    turns = zip(*(_pages(name, split, seed, skew) for name in languages), strict=True)
+    return itertools.islice(itertools.chain.from_iterable(turns), size)
 
 
 class _Target:
@@ -213,7 +252,7 @@ class _Page:
         return choice
 
     def render(self, template):
-        """Fills a template; returns its pieces as (text, kind or None)."""
+        """Fills a template; returns its pieces as (text, slot or None)."""
         pieces = []
         for place, part in enumerate(_split(template)):
             if place % 2:
@@ -224,9 +263,10 @@ class _Page:
 
     def _fill(self, slot):
         if slot in self.words:
-            return [(self.words[slot], slot if slot in _MARKED else None)]
+            return [(self.words[slot], slot)]
         if slot in self.lists:
-            return self.render(self.choose(self.lists[slot]))
+            pieces = self.render(self.choose(self.lists[slot]))
+            return [(text, inner or slot) for text, inner in pieces]
         if slot == "other_brand":
             other = self.words["brand"]
             while other == self.words["brand"]:
@@ -236,7 +276,7 @@ class _Page:
         else:
             letters = [pick(self.dice, "ABCDEGHKLMNPRSTVXZ") for _ in range(2)]
             other = f"{''.join(letters)}-{100 + int(self.dice.random() * 8900)}"
-        return [(other, None)]
+        return [(other, slot)]
 
 
 def _recased(slot, pieces):
@@ -244,14 +284,14 @@ def _recased(slot, pieces):
     if slot.islower():
         return pieces
     if slot.isupper():
-        return [(text.upper(), kind) for text, kind in pieces]
-    (text, kind), *others = pieces
+        return [(text.upper(), filled) for text, filled in pieces]
+    (text, filled), *others = pieces
     words = text.split(" ") if slot in ("Product", "Other_item") else [text]
-    return [(" ".join(word[0].upper() + word[1:] for word in words), kind), *others]
+    return [(" ".join(word[0].upper() + word[1:] for word in words), filled), *others]
 
 
-def _pages(language, split, seed):
-    """Yields the pages of one language without end."""
+def _pages(language, split, seed, skew):
+    """Yields the pages of one language without end, as `Written`."""
     words, ratio, length, count = _LANGUAGES[language]
     lexicon, target = _lexicon(language), _Target(ratio, length)
     dice = random.Random(zlib.crc32(f"{language}/{split}/{seed}".encode()))
@@ -261,15 +301,21 @@ def _pages(language, split, seed):
     }
     for number, name in enumerate(itertools.cycle(platforms)):
         platform = platforms[name]
-        page = _Page(dice, lexicon, split, pick(dice, platform.categories))
-        text, spans = _join(_compose(page, platform, target, count))
+        page = _Page(dice, lexicon, split, pick(dice, platform.categories, skew))
+        pieces = _compose(page, platform, target, count)
+        text, spans = _join(pieces)
         marked = dict.fromkeys(_MARKED, 0)
         for span in spans:
             marked[span.kind] += count(text[span.start : span.end])
         target.add(count(text), marked)
         if platform.full_width:
             text = text.translate(_FULL_WIDTH)
-        yield Example(text, spans=spans, id=f"{language}/{split}/{name}/{number:05d}")
+        place = f"{language}/{split}/{name}/{number:05d}"
+        example = Example(text, spans=spans, id=place)
+        slots = frozenset(slot for _, slot in pieces if slot)
+        sold = page.words["product"], page.words["head"]
+        sold = sold if "product" in slots else None
+        yield Written(example, language, page.lists, sold, slots)
 
 
 def _compose(page, platform, target, count):
@@ -298,8 +344,8 @@ def _compose(page, platform, target, count):
 def _join(pieces):
     """Joins pieces to a text and the spans of the marked ones."""
     text, spans = "", []
-    for piece, kind in pieces:
-        if kind:
-            spans.append(Span(len(text), len(text) + len(piece), kind))
+    for piece, slot in pieces:
+        if slot in _MARKED:
+            spans.append(Span(len(text), len(text) + len(piece), slot))
         text += piece
     return text.rstrip(), spans

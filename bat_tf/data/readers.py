@@ -3,6 +3,7 @@
 import difflib
 import inspect
 import json
+import operator
 import re
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from bat_tf.data.dataset import Example, TextDataset, as_span, longest_spans
 from bat_tf.data.files import OPENERS, decode, read_lines
 from bat_tf.data.tables import iter_csv, iter_tsv
 from bat_tf.data.tfds import iter_tfds
+from bat_tf.data.xmc import ENDINGS, iter_xmc, xmc_file
 
 
 def iter_jsonl(path, *, overlaps="error", on_error="raise", skipped=None):
@@ -156,7 +158,8 @@ class _JsonRows:
         return record, dropped
 
 
-# How to read each format, and the endings of the names of such files.
+# How to read each format, and the endings of the names of such files; of two endings
+# that fit, the longer one decides.
 FORMATS = {
     "jsonl": (iter_jsonl, (".jsonl", ".ndjson")),
     "json": (iter_json, (".json",)),
@@ -166,6 +169,7 @@ FORMATS = {
     ),
     "csv": (iter_csv, (".csv",)),
     "tsv": (iter_tsv, (".tsv",)),
+    "xmc": (iter_xmc, ENDINGS),
 }
 
 
@@ -187,8 +191,11 @@ def read(source, split=None, *, format=None, on_error="raise", **options):
     | "train.jsonl", "train.json" (.gz, .xz) | rows of JSON | `iter_jsonl` |
     | "train.conll", .txt, .bio, .bieos … (.gz, .xz) | a token a line | `iter_conll` |
     | "train.csv", "train.tsv" (.gz, .xz) | a table with a header | `iter_csv` |
+    | "train_texts.txt", "trn.json" (.gz, .xz) | many labels | `iter_xmc` |
+    | a folder, with format="xmc" | such files by `split` | `iter_xmc` |
     | "conll2003", "reuters21578", "goemotions" … | a key of `CORPORA` | `iter_corpus` |
     | "product_pages/en", /zh, /ja, /all | the embedded corpus | `product_pages` |
+    | "product_shelves/en", /zh, /ja, /all | the same with labels | `product_shelves` |
     | "tfds:name" or "tfds:name/config" | tensorflow-datasets | `iter_tfds` |
 
     Args:
@@ -219,11 +226,18 @@ def read(source, split=None, *, format=None, on_error="raise", **options):
         from bat_tf.data.product_pages import product_pages
 
         return product_pages(name.partition("/")[2], split or "train", **options)
+    if name.startswith("product_shelves/"):
+        from bat_tf.data.product_shelves import product_shelves
+
+        return product_shelves(name.partition("/")[2], split or "train", **options)
     if name.startswith("tfds:"):
         reader, arguments = iter_tfds, [name.removeprefix("tfds:"), split or "train"]
     elif name in CORPORA:
         reader, arguments = iter_corpus, [name, split or "train"]
     else:
+        if format == "xmc" and Path(source).is_dir():
+            source, split = xmc_file(source, split or "train"), None
+            name = str(source)
         reader, arguments = _file_reader(source, split, format), [source]
     known = CORPORA[name].reader if name in CORPORA else reader
     _check_options(name, known, options)
@@ -241,7 +255,11 @@ def _file_reader(source, split, format):
     if format is not None:
         check_choice("format", format, FORMATS)
     elif not path.exists():
-        names = [*CORPORA, "product_pages/en", "product_pages/zh", "product_pages/ja"]
+        names = [
+            *CORPORA,
+            *(f"product_pages/{language}" for language in ("en", "zh", "ja", "all")),
+            *(f"product_shelves/{language}" for language in ("en", "zh", "ja", "all")),
+        ]
         close = difflib.get_close_matches(str(source), names, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise FileNotFoundError(
@@ -253,10 +271,17 @@ def _file_reader(source, split, format):
             f"`split` must be None for a file. Received: {split!r}. "
             "Give each part its own file and read them one by one."
         )
-    suffixes = path.suffixes[:-1] if path.suffix.lower() in OPENERS else path.suffixes
-    for name, (reader, endings) in FORMATS.items():
-        if format == name or (not format and "".join(suffixes[-1:]).lower() in endings):
-            return reader
+    if format:
+        return FORMATS[format][0]
+    name = path.stem if path.suffix.lower() in OPENERS else path.name
+    fitting = [
+        (len(ending), reader)
+        for reader, endings in FORMATS.values()
+        for ending in endings
+        if name.lower().endswith(ending)
+    ]
+    if fitting:
+        return max(fitting, key=operator.itemgetter(0))[1]
     raise ValueError(
         f"`format` must be one of {', '.join(FORMATS)} for {path}: "
         "its name does not tell what it holds."
