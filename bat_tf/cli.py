@@ -1,4 +1,4 @@
-"""The command line: bat-tf demo | train | evaluate | tag | tune | export | info."""
+"""The command line: bat-tf demo, train, grid, evaluate, tag, tune, export, info."""
 
 import json
 import os
@@ -17,9 +17,11 @@ from rich.text import Text
 
 import bat_tf
 from bat_tf import display
-from bat_tf._validation import DataError
+from bat_tf._validation import DataError, check_choice
 from bat_tf.data.files import atomic_write
+from bat_tf.experiments import tables
 from bat_tf.experiments.demo import demo as run_demo
+from bat_tf.experiments.grid import Grid, run_grid
 from bat_tf.experiments.run import RunSettings, run
 from bat_tf.metrics.report import TaggingReport
 from bat_tf.training import save_model
@@ -46,7 +48,7 @@ def main():
     """Runs the command line; errors of the user's input become one sentence."""
     try:
         app()
-    except (ValueError, TypeError, OSError, ImportError) as error:
+    except (ValueError, TypeError, OSError, ImportError, RuntimeError) as error:
         if os.environ.get("BAT_TF_DEBUG"):
             raise
         Console(stderr=True).print(Text(f"Error: {error}", style="red"))
@@ -131,6 +133,41 @@ def _set_pairs(values, pairs):
 def _print_values(part, values):
     shown = "  ".join(f"{name} {100 * value:.2f}" for name, value in values.items())
     console.print(f"[bold]{part}[/]  {shown}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def grid(
+    file: Annotated[str, typer.Argument(help="YAML file: base, rows and seeds.")],
+    results: Annotated[str, typer.Option(help="Folder of result files.")] = "results",
+    runs: Annotated[str, typer.Option(help="Folder of the runs themselves.")] = "runs",
+    jobs: Annotated[int, typer.Option(help="Runs at a time.")] = 1,
+    columns: Annotated[
+        str | None, typer.Option(help="Scores to show, separated by commas.")
+    ] = None,
+    part: Annotated[str, typer.Option(help="test or valid.")] = "test",
+    table: Annotated[
+        str | None, typer.Option(help="Also write the table here, as Markdown.")
+    ] = None,
+    show: Annotated[bool, typer.Option(help="Only show what there is.")] = False,
+):
+    """Run every row of a grid under every seed, or what is missing of it."""
+    plan = Grid.load(file)
+    cells = plan.cells(results, runs)
+    if not show:
+        with display.GridProgress(console) as progress:
+            run_grid(cells, jobs, progress.show)
+    rows = tables.summary(cells, part)
+    if not rows:
+        raise ValueError(f"There are no results of {file} in {results} yet.")
+    names = [name for name in next(iter(rows.values())) if name != "runs"]
+    chosen = [name.strip() for name in columns.split(",")] if columns else names[:6]
+    for name in chosen:
+        check_choice("columns", name, names)
+    chosen.append("runs")
+    console.print(tables.rich_table(f"{plan.name}, {part}", rows, chosen))
+    if table:
+        with atomic_write(table) as out:
+            out.write(tables.markdown(rows, chosen) + "\n")
 
 
 @app.command()

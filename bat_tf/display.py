@@ -95,3 +95,42 @@ class Style(NamedTuple):
 
 SPANS = Style(coloured, as_plain, as_json)
 LABELS = Style(coloured_labels, plain_labels, json_labels)
+
+
+class GridProgress:
+    """A bar of the epochs of a grid, with what runs now and how long it will take.
+
+    Args:
+        console: a rich `Console`; where it is no terminal, nothing is drawn.
+    """
+
+    def __init__(self, console):
+        from rich import progress
+
+        self._bar = progress.Progress(
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TimeElapsedColumn(),
+            progress.TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._task = None
+
+    def __enter__(self):
+        self._bar.start()
+        return self
+
+    def __exit__(self, *error):
+        self._bar.stop()
+
+    def show(self, done, total, running):
+        """Draws the state; a function for `run_grid`."""
+        names = ", ".join(f"{c.row} ({c.settings.seed})" for c in running)
+        if self._task is None:
+            # What was there before this call says nothing about its speed.
+            self._first = done
+            self._task = self._bar.add_task("", total=total - done)
+        done -= self._first
+        self._bar.update(self._task, completed=done, description=f"epochs of {names}")

@@ -1,9 +1,37 @@
-"""Adam and AdamW as Keras has them, one operation a variable; S0's settings."""
+"""Adam and AdamW as Keras has them, one operation a variable; S0's settings.
+
+A layer may ask for *one* second moment for a whole variable by marking it with
+`share_second_moment`. Adam divides each weight's gradient by its own history, so that a
+word seen in two texts moves its weight as far as one seen in two thousand: a linear
+layer on words then learns the rare words by heart. With one divisor for all, steps keep
+the proportions of the gradient, as in gradient descent, and still need no tuned rate.
+
+`module_rates` gives parts of a model their own learning rates, as S3 does with its
+attention, its MLPs and its backbone.
+"""
 
 import keras
 import tensorflow as tf
 
+from bat_tf._validation import check_number, sentence
 from bat_tf.schedules import BATSchedule
+
+
+def share_second_moment(variable):
+    """Marks a variable: the optimizers here keep one second moment for all of it."""
+    variable.shares_second_moment = True
+
+
+def get(optimizer):
+    """The optimizer called `optimizer`: ours for `adam` and `adamw`, else Keras'.
+
+    >>> get("adam").name
+    'adam'
+    """
+    ours = {"adam": Adam, "adamw": AdamW}
+    if isinstance(optimizer, str) and optimizer.lower() in ours:
+        return ours[optimizer.lower()]()
+    return keras.optimizers.get(optimizer)
 
 
 class _OneKernel:
@@ -11,14 +39,58 @@ class _OneKernel:
 
     Keras composes the same formula from a dozen operations a variable, which at small
     batches is a fifth of a training step on a CPU.
+
+    Args:
+        module_rates: for parts of a model, what their learning rate is multiplied by:
+            `{"encoder": 0.1}` is for the variables whose path begins with `encoder/`.
+            Where several fit, the longest name counts.
     """
+
+    def __init__(self, *args, module_rates=None, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.module_rates = dict(module_rates or {})
+        for name, factor in self.module_rates.items():
+            check_number(f"module_rates[{name!r}]", factor, low=0)
+
+    def build(self, variables):
+        """Makes the slots, and looks up each variable's factor."""
+        super().build(variables)
+        paths = [getattr(v, "path", v.name).split("/") for v in variables]
+        if len({path[0] for path in paths}) == 1:
+            paths = [path[1:] for path in paths]  # the name of the model itself
+        names = {name: name.strip("/").split("/") for name in self.module_rates}
+        for name, parts in names.items():
+            if not any(path[: len(parts)] == parts for path in paths):
+                tops = ", ".join(sorted({path[0] for path in paths if path}))
+                expected = f"names of modules that learn, such as {tops}"
+                raise ValueError(sentence("module_rates", expected, name))
+        self._factors = []
+        for path in paths:
+            fits = [n for n, parts in names.items() if path[: len(parts)] == parts]
+            longest = max(fits, key=len, default=None)
+            self._factors.append(self.module_rates.get(longest, 1.0))
+
+    def get_config(self):
+        return {**super().get_config(), "module_rates": self.module_rates}
+
+    def add_variable_from_reference(self, reference_variable, name=None, **kwargs):
+        """Makes a slot; the second moment of a marked variable is one number."""
+        if name == "velocity" and _is_shared(reference_variable):
+            return self.add_variable((), initializer="zeros", name=name)
+        return super().add_variable_from_reference(
+            reference_variable, name=name, **kwargs
+        )
 
     def update_step(self, gradient, variable, learning_rate):
         """Applies one gradient; falls back to Keras where the kernel has no form."""
+        index = self._get_variable_index(variable)
+        learning_rate = learning_rate * self._factors[index]
+        if _is_shared(self._trainable_variables[index]):
+            self._shared_step(gradient, variable, learning_rate, index)
+            return
         if self.amsgrad or tf.distribute.has_strategy():
             super().update_step(gradient, variable, learning_rate)
             return
-        index = self._get_variable_index(variable)
         dtype = variable.dtype
         step = tf.cast(self.iterations + 1, dtype)
         beta_1 = tf.cast(self.beta_1, dtype)
@@ -35,6 +107,22 @@ class _OneKernel:
             epsilon=tf.cast(self.epsilon, dtype),
             grad=tf.cast(tf.convert_to_tensor(gradient), dtype),
         )
+
+    def _shared_step(self, gradient, variable, learning_rate, index):
+        gradient = tf.cast(tf.convert_to_tensor(gradient), variable.dtype)
+        first, second = self._momentums[index], self._velocities[index]
+        step = tf.cast(self.iterations + 1, variable.dtype)
+        first.assign_add((1 - self.beta_1) * (gradient - first))
+        square = tf.reduce_mean(tf.square(gradient))
+        second.assign_add((1 - self.beta_2) * (square - second))
+        # No epsilon: a mean loss over many labels has gradients far below any.
+        size = tf.sqrt(second / (1 - tf.pow(self.beta_2, step)))
+        mean = first / (1 - tf.pow(self.beta_1, step))
+        variable.assign_sub(learning_rate * tf.math.divide_no_nan(mean, size))
+
+
+def _is_shared(variable):
+    return getattr(variable, "shares_second_moment", False)
 
 
 @keras.saving.register_keras_serializable("bat_tf")

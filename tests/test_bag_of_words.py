@@ -47,3 +47,14 @@ def test_reloads():
     layer = BagOfWords(3, [0.0, 1.5])
     again = keras.layers.deserialize(keras.layers.serialize(layer))
     assert again.get_config() == layer.get_config()
+
+
+def test_names_of_labels_are_a_first_guess():
+    rows, ids, mask = batch()
+    layer = BagOfWords(2, inverse_document_frequency(rows, 7))
+    layer.build(None)
+    # Label 0 is called "b", label 1 "a zzz": of a name, what is unknown says nothing.
+    layer.start_from_names([[IDS["b"]], [IDS["a"], 6]])
+    logits = np.asarray(layer(ids, mask))
+    assert logits[0, 0] > 0 and not logits[1:, 0].any()
+    assert logits[0, 1] > 0 and logits[3, 1] > 0 and not logits[1:3, 1].any()

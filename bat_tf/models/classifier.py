@@ -104,9 +104,12 @@ class LabelClassifier(Consistent, TextModel):
             bag = BagOfWords(len(labels), idf, dtype="float32", name="words")
 
         # === Functional Model ===
+        # Counted from the end: cached states of the first layers leave those out.
+        place = layer if layer < 0 else layer - len(encoder.blocks) - 1
+
         def network(inputs):
             mask = inputs["padding_mask"]
-            logits = head(drop(pool(encoder(inputs)[layer], mask)))
+            logits = head(drop(pool(encoder(inputs)[place], mask)))
             return logits + bag(inputs["token_ids"], mask) if words else logits
 
         inputs = model_inputs(tokenizer)
@@ -141,6 +144,7 @@ class LabelClassifier(Consistent, TextModel):
         pooling="mean",
         layer=-1,
         words=False,
+        name_strength=10.0,
         head_dropout=0.0,
         max_length=256,
         r_drop=0.0,
@@ -159,6 +163,8 @@ class LabelClassifier(Consistent, TextModel):
             pooling: see the class.
             layer: see the class.
             words: see the class.
+            name_strength: with `words`, how much it counts before training that a text
+                has the words of a label's name; 0 if the names say nothing.
             head_dropout: see the class.
             max_length: see the class.
             r_drop: see the class.
@@ -176,7 +182,8 @@ class LabelClassifier(Consistent, TextModel):
             idf = inverse_document_frequency(
                 tokens["token_ids"], len(tokenizer.vocabulary)
             )
-        return cls(
+            idf[tokenizer.vocabulary.index("[UNK]")] = 0.0
+        model = cls(
             encoder,
             tokenizer,
             labels,
@@ -190,6 +197,11 @@ class LabelClassifier(Consistent, TextModel):
             vat_radius=vat_radius,
             idf=idf,
         )
+        if words and name_strength:
+            names = pipeline.text_examples(model.labels.names, tokenizer, max_length)
+            names = names["token_ids"].to_list()
+            model.get_layer("words").start_from_names(names, name_strength)
+        return model
 
     def take_loss(self, loss):
         """Takes the meaning of the logits from a loss of this library."""

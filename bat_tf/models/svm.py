@@ -5,6 +5,7 @@ import numpy as np
 from bat_tf._validation import check_choice, check_number, import_optional, sentence
 from bat_tf.data.dataset import TextDataset
 from bat_tf.data.labels import LabelSpace
+from bat_tf.metrics.label_report import LabelReport
 from bat_tf.models.text_model import is_east_asian
 from bat_tf.thresholds import fit_threshold
 
@@ -169,6 +170,34 @@ class SVMClassifier:
             order = order[row[order] > self.threshold]
             chosen.append([(self.labels.names[i], float(row[i])) for i in order])
         return chosen
+
+    def evaluate_report(self, dataset, **settings):
+        """Scores a dataset in full, as `LabelClassifier.evaluate_report` does.
+
+        Args:
+            dataset: a `TextDataset` with labels; those not in `labels` are left out.
+            **settings: of `LabelReport.of_chunks`, such as `label_bounds`.
+
+        Returns:
+            A `LabelReport`.
+        """
+        _check_data("dataset", dataset)
+        return LabelReport.of_scores(
+            self.scores(dataset.texts),
+            self.labels.csr(dataset.labels, unknown="skip"),
+            self.labels,
+            self.threshold,
+            data=dataset.name,
+            **settings,
+        )
+
+    def describe(self):
+        """What a run's report says of the model."""
+        return {"features": self.weights.shape[1], "thresholds": self.threshold}
+
+    def count_params(self):
+        """The number of weights."""
+        return self.weights.size + self.bias.size
 
 
 def _check_data(argument, dataset):

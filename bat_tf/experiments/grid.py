@@ -1,0 +1,206 @@
+"""A grid of runs: every row under every seed, one small result file each.
+
+A cell that has its file is not run again, and one that was killed goes on from its last
+epoch, so that a grid of hours may be stopped and started as it suits.
+"""
+
+import dataclasses
+import importlib.metadata
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import yaml
+
+from bat_tf._validation import check_choice, check_number, sentence
+from bat_tf.data.files import atomic_write
+from bat_tf.experiments.run import RunSettings, run
+
+PACKAGES = ("tensorflow", "keras", "numpy")
+# Scores of single labels are kept in a result while they are few enough to look at.
+MOST_LABELS = 200
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """One run of a grid.
+
+    Args:
+        row: name of the row it belongs to.
+        settings: its `RunSettings`.
+        path: its result file.
+    """
+
+    row: str
+    settings: RunSettings
+    path: Path
+
+    @property
+    def result(self):
+        """What the run came to, or None if it has not been run."""
+        if not self.path.exists():
+            return None
+        return json.loads(self.path.read_text(encoding="utf-8"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Grid:
+    """Settings that all runs share, rows of changes to them, and seeds.
+
+    Args:
+        name: of its folders.
+        base: shared settings, see `RunSettings`.
+        rows: name of a row → settings that differ from `base`. Of settings that are
+            themselves names and values, those given are changed.
+        seeds: each row is run with each.
+
+    Example:
+        >>> grid = Grid("news", {"train": "a.jsonl"}, {"CE": {"loss": "ce"}}, (0, 1))
+        >>> [cell.path.name for cell in grid.cells("results", "runs")]
+        ['CE_0.json', 'CE_1.json']
+    """
+
+    name: str
+    base: dict
+    rows: dict
+    seeds: tuple = (0,)
+
+    @classmethod
+    def load(cls, path):
+        """Reads a grid from YAML: `base` (settings or a file of them), `rows`, `seeds`.
+
+        Args:
+            path: the file; its name is the grid's. A file named in it is looked for
+                beside it.
+        """
+        path = Path(path)
+        try:
+            values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except yaml.YAMLError as error:
+            raise ValueError(f"{path} is not YAML: {error}") from error
+        if not isinstance(values, dict):
+            raise ValueError(f"{path} must hold names and values, one a line.")
+        for name in values:
+            check_choice("setting of a grid", name, ("base", "rows", "seeds"))
+        base, rows = values.get("base"), values.get("rows")
+        if isinstance(base, str):
+            base = yaml.safe_load((path.parent / base).read_text(encoding="utf-8"))
+        if not isinstance(base, dict) or not isinstance(rows, dict):
+            expected = "the settings of all runs, and `rows` what each row changes"
+            raise ValueError(sentence("base", expected, base, f"See {path}."))
+        return cls(path.stem, base, rows, tuple(values.get("seeds", (0,))))
+
+    def cells(self, results, runs):
+        """All runs, seed by seed.
+
+        Args:
+            results: folder of the result files.
+            runs: folder of the runs' own folders.
+        """
+        cells = []
+        for seed in self.seeds:
+            for row, changes in self.rows.items():
+                name = f"{re.sub(r'[^0-9A-Za-z]+', '-', row).strip('-')}_{seed}"
+                values = _merged(self.base, changes or {})
+                values |= {"seed": seed, "output": str(Path(runs, self.name, name))}
+                settings = RunSettings.of(**values)
+                path = Path(results, self.name, f"{name}.json")
+                cells.append(Cell(row, settings, path))
+        return cells
+
+
+def run_grid(cells, jobs=1, progress=None):
+    """Runs the cells that have no result yet, each in a process of its own.
+
+    Args:
+        cells: what `Grid.cells` returns.
+        jobs: how many at a time; they share the cores.
+        progress: a function that is told (epochs done, epochs in all, cells that run)
+            every few seconds.
+
+    Raises:
+        RuntimeError: names the cells that failed and their logs; the others are done.
+    """
+    check_number("jobs", jobs, low=1, integer=True)
+    waiting = [cell for cell in cells if not cell.path.exists()]
+    total = sum(cell.settings.epochs for cell in cells)
+    running, failed = {}, []
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            cell = waiting.pop(0)
+            running[_start(cell, jobs)] = cell
+        time.sleep(0.5)
+        for process in [p for p in running if p.poll() is not None]:
+            cell = running.pop(process)
+            if process.returncode or not cell.path.exists():
+                failed.append(cell)
+        if progress:
+            epochs = sum(_epochs_done(cell) for cell in cells)
+            progress(epochs, total, list(running.values()))
+    if failed:
+        logs = ", ".join(str(_log(cell)) for cell in failed)
+        raise RuntimeError(
+            f"{len(failed)} of {len(cells)} runs failed; what they said is in {logs}. "
+            "Start again to run only what is missing."
+        )
+
+
+def run_cell(settings, path):
+    """Runs one cell in this process and writes its result."""
+    started = time.perf_counter()
+    _, report = run(settings, verbose=2)
+    report["seconds"] = round(time.perf_counter() - started, 1)
+    report["versions"] = {name: importlib.metadata.version(name) for name in PACKAGES}
+    report["cores"] = os.cpu_count()
+    report["settings"].pop("output")
+    report["model"].pop("thresholds", None)  # the report of each part has them
+    for part in ("valid", "test"):
+        labels = report.get(part, {}).get("labels", ())
+        if len(labels) > MOST_LABELS:
+            for name in ("labels", "label_counts"):
+                report[part].pop(name)
+    with atomic_write(path) as file:
+        json.dump(report, file, indent=1, ensure_ascii=False)
+
+
+def _start(cell, jobs):
+    folder = Path(cell.settings.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    values = json.dumps([cell.settings.to_dict(), str(cell.path)])
+    environment = dict(os.environ)
+    if jobs > 1:
+        cores = str(max(1, (os.cpu_count() or 2) // jobs))
+        for name in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"):
+            environment.setdefault(name, cores)
+    command = [sys.executable, "-m", "bat_tf.experiments.grid", values]
+    with open(_log(cell), "ab") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+
+
+def _log(cell):
+    return Path(cell.settings.output) / "log.txt"
+
+
+def _epochs_done(cell):
+    if cell.path.exists():
+        return cell.settings.epochs
+    history = Path(cell.settings.output) / "history.csv"
+    return max(0, len(history.read_bytes().splitlines()) - 1) if history.exists() else 0
+
+
+def _merged(base, changes):
+    """`base` with `changes`, also inside settings that are dicts."""
+    merged = dict(base)
+    for name, value in changes.items():
+        inner = isinstance(value, dict) and isinstance(base.get(name), dict)
+        merged[name] = {**base[name], **value} if inner else value
+    return merged
+
+
+if __name__ == "__main__":
+    values, target = json.loads(sys.argv[1])
+    run_cell(RunSettings.of(**values), Path(target))

@@ -1,0 +1,105 @@
+"""A grid runs what is missing, keeps what is there, and shows both."""
+
+import json
+
+import pytest
+import tiny
+import yaml
+from typer.testing import CliRunner
+
+from bat_tf import cli
+from bat_tf.experiments import tables
+from bat_tf.experiments.grid import Grid, run_grid
+
+
+@pytest.fixture
+def grid(tmp_path):
+    tiny.dataset(24).save(tmp_path / "pages.jsonl")
+    pages = str(tmp_path / "pages.jsonl")
+    base = {"train": pages, "valid": pages, "test": pages, "epochs": 1}
+    base["encoder_settings"] = tiny.ENCODER
+    (tmp_path / "base.yaml").write_text(yaml.safe_dump(base))
+    values = {
+        "base": "base.yaml",
+        "rows": {
+            "CE": None,
+            "PBP 0,8": {"loss": "pbp", "encoder_settings": {"dropout": 0.1}},
+        },
+        "seeds": [0, 1],
+    }
+    (tmp_path / "losses.yaml").write_text(yaml.safe_dump(values))
+    return tmp_path / "losses.yaml"
+
+
+def test_cells_are_the_base_with_the_changes_of_a_row(grid):
+    cells = Grid.load(grid).cells("results", "runs")
+    assert [cell.path.name for cell in cells] == [
+        "CE_0.json",
+        "PBP-0-8_0.json",
+        "CE_1.json",
+        "PBP-0-8_1.json",
+    ]
+    assert [cell.settings.seed for cell in cells] == [0, 0, 1, 1]
+    changed = cells[1].settings
+    assert changed.loss == "pbp"
+    assert changed.encoder_settings == {**tiny.ENCODER, "dropout": 0.1}
+
+
+def test_only_what_is_missing_is_run(grid, tmp_path):
+    cells = Grid.load(grid).cells(tmp_path / "results", tmp_path / "runs")
+    kept = {"test": {"values": {"micro_f1": 0.5}}}
+    for cell in cells[1:]:
+        cell.path.parent.mkdir(parents=True, exist_ok=True)
+        cell.path.write_text(json.dumps(kept))
+    said = []
+    run_grid(cells, progress=lambda *state: said.append(state))
+    assert said[-1] == (4, 4, [])
+    result = cells[0].result
+    assert result["settings"]["seed"] == 0 and result["versions"]["keras"]
+    assert "output" not in result["settings"]
+    assert 0 <= result["test"]["values"]["span_f1"] <= 1
+    assert cells[1].result == kept
+
+
+def test_a_run_that_fails_is_named_and_the_others_are_done(grid, tmp_path):
+    text = grid.read_text().replace("loss: pbp", "loss: no-such-loss")
+    grid.write_text(text)
+    cells = Grid.load(grid).cells(tmp_path / "results", tmp_path / "runs")[:2]
+    with pytest.raises(RuntimeError, match="1 of 2 runs failed.*PBP-0-8_0.log.txt"):
+        run_grid(cells, jobs=2)
+    assert cells[0].result
+    assert "no-such-loss" in (tmp_path / "runs/losses/PBP-0-8_0/log.txt").read_text()
+
+
+def test_scores_of_groups_and_spread_over_seeds(grid, tmp_path):
+    cells = Grid.load(grid).cells(tmp_path / "results", tmp_path / "runs")
+    for cell, score in zip(cells, (0.5, 0.25, 0.7, 0.25), strict=True):
+        groups = [{"name": "tail (≤ 8)", "micro_f1": score, "macro_f1": 0.1}]
+        report = {"values": {"micro_f1": score}, "label_groups": groups}
+        cell.path.parent.mkdir(parents=True, exist_ok=True)
+        cell.path.write_text(json.dumps({"test": report}))
+    rows = tables.summary(cells)
+    assert str(rows["CE"]["tail micro_f1"]) == "60.00 ± 14.14"
+    assert rows["CE"]["runs"] == 2
+    command = ["grid", str(grid), "--results", str(tmp_path / "results"), "--show"]
+    out = tmp_path / "table.md"
+    shown = CliRunner().invoke(
+        cli.app, [*command, "--columns", "micro_f1,tail macro_f1", "--table", str(out)]
+    )
+    assert shown.exit_code == 0, shown.output
+    assert "| PBP 0,8 | 25.00 ± 0.00 | 10.00 ± 0.00 | 2 |" in out.read_text()
+    wrong = CliRunner().invoke(cli.app, [*command, "--columns", "micro"])
+    assert isinstance(wrong.exception, ValueError)
+
+
+def test_files_that_are_no_grid(tmp_path):
+    path = tmp_path / "grid.yaml"
+    for text, match in (
+        ("a: [", "not YAML"),
+        ("- a", "names and values"),
+        ("rows: {}\nbas: {}", "setting of a grid"),
+        ("base: {}", "`base` must be"),
+    ):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=match):
+            Grid.load(path)
