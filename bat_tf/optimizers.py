@@ -25,8 +25,8 @@ def share_second_moment(variable):
 def get(optimizer):
     """The optimizer called `optimizer`: ours for `adam` and `adamw`, else Keras'.
 
-    >>> get("adam").name
-    'adam'
+    >>> type(get("adamw")).__name__
+    'AdamW'
     """
     ours = {"adam": Adam, "adamw": AdamW}
     if isinstance(optimizer, str) and optimizer.lower() in ours:
