@@ -207,8 +207,38 @@ def test_a_rare_label_is_found_by_its_name():
     """No text has the label "zinc" but one; "adam" is this library's."""
     rows = [("copper is dear", ["copper"]), ("wheat is cheap", ["wheat"])] * 20
     rows += [("a mine of metals", ["zinc"])]
-    data = TextDataset([Example(t, labels=y) for t, y in rows + [("zinc", [])]])
+    data = TextDataset([Example(t, labels=y) for t, y in [*rows, ("zinc", [])]])
     model = LabelClassifier.for_data(data, words=True, **ENCODER)
     assert model.label("zinc", top_k=1)[0][0] == "zinc"
     plain = LabelClassifier.for_data(data, words=True, name_strength=0, **ENCODER)
     assert not plain.get_layer("words").kernel.numpy().any()
+
+
+def test_a_learnt_threshold_is_one_more_score(tmp_path):
+    data = documents(40)
+    loss = bat_tf.losses.get("tlpr", threshold="learnt")
+    model = LabelClassifier.for_data(data, learnt_threshold=True, **ENCODER)
+    model.compile("adam", loss=loss)
+    inputs, labels = next(iter(model.batches(data, 8)))
+    head = model.get_layer("label_logits")
+    assert head.units == len(model.labels) + 1
+    # The loss of the L + 1 scores themselves, as for a model of one's own.
+    scores = keras.Model(model.inputs, head.output)(inputs)
+    expected = float(loss(labels, scores))
+    found = float(model.compute_loss(None, labels, model(inputs)))
+    assert found == pytest.approx(expected, rel=1e-5)
+    model.fit(data, epochs=2, verbose=0)
+    model.save(tmp_path / "model.keras")
+    again = bat_tf.load(tmp_path / "model.keras")
+    assert again.label(data.texts[:3]) == model.label(data.texts[:3])
+
+
+def test_metrics_of_the_validation_data_alone(tmp_path):
+    data = documents(20)
+    model = LabelClassifier.for_data(data, **ENCODER)
+    model.compile("adam", "zlpr", metrics=["micro-f1"], train_metrics=False)
+    logs = model.fit(data, validation_data=data, epochs=1, verbose=0).history
+    assert {"loss", "val_loss", "val_micro-f1"} == set(logs)
+    model.save(tmp_path / "model.keras")
+    again = bat_tf.load(tmp_path / "model.keras")
+    assert set(again.fit(data, epochs=1, verbose=0).history) == {"loss"}

@@ -55,7 +55,7 @@ class Grid:
         name: of its folders.
         base: shared settings, see `RunSettings`.
         rows: name of a row → settings that differ from `base`. Of settings that are
-            themselves names and values, those given are changed.
+            themselves names and values, those given are changed; `{}` clears them.
         seeds: each row is run with each.
 
     Example:
@@ -196,7 +196,7 @@ def _merged(base, changes):
     """`base` with `changes`, also inside settings that are dicts."""
     merged = dict(base)
     for name, value in changes.items():
-        inner = isinstance(value, dict) and isinstance(base.get(name), dict)
+        inner = value and isinstance(value, dict) and isinstance(base.get(name), dict)
         merged[name] = {**base[name], **value} if inner else value
     return merged
 

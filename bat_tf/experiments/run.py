@@ -49,6 +49,8 @@ class RunSettings:
     Args:
         task: `"spans"` trains a `BATTagger`, `"labels"` a `LabelClassifier`.
         data: a named set, whose parts are then train, valid and test; or give files:
+        parts: which part of `data` serves as train, valid and test, if not those of the
+            same names: `{"train": "train", "test": "valid"}`.
         train: file or named part to learn from.
         valid: to choose the best epoch on; None holds out a part of `train`.
         min_label_count: training texts that a label must have; the others are left out.
@@ -83,6 +85,7 @@ class RunSettings:
             `"none"` keeps the loss' own, `"global"` or `"per-label"`.
         report_settings: of the reports on labels: `label_bounds` and so on, see
             `LabelReport.of_chunks`.
+        train_metrics: whether the metrics are also taken of the training batches.
         patience: epochs without a better one before it stops; None never.
         cache_backbone: keep a frozen backbone's states instead of computing them every
             epoch; a folder keeps them for other runs too.
@@ -92,6 +95,7 @@ class RunSettings:
 
     task: str = "spans"
     data: str | None = None
+    parts: dict = dataclasses.field(default_factory=dict)
     train: str | None = None
     valid: str | None = None
     test: str | None = None
@@ -118,6 +122,7 @@ class RunSettings:
     seed: int = 0
     monitor: str | None = None
     thresholds: str = "none"
+    train_metrics: bool = True
     report_settings: dict = dataclasses.field(default_factory=dict)
     patience: int | None = None
     cache_backbone: bool | str = False
@@ -215,8 +220,11 @@ def read_parts(settings):
     """The train, valid and test parts of a run; test may be None."""
     options = settings.data_settings
     if settings.data:
-        names = splits(settings.data)
-        parts = {name: read(settings.data, split=name, **options) for name in names}
+        names = settings.parts or {name: name for name in splits(settings.data)}
+        parts = {
+            use: read(settings.data, split=name, **options)
+            for use, name in names.items()
+        }
     else:
         names = ("train", "valid", "test")
         files = {name: getattr(settings, name) for name in names}
@@ -259,6 +267,7 @@ def build(settings, train):
         optimizer=build_optimizer(settings, model.encoder.d_model, steps),
         loss=loss,
         metrics=task["metrics"],
+        train_metrics=settings.train_metrics,
         jit_compile=settings.jit_compile,
     )
     return model

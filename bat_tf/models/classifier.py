@@ -36,6 +36,8 @@ class LabelClassifier(Consistent, TextModel):
         layer: which of the encoder's states to pool; -1 is the last.
         words: whether a linear layer on the text's words (their TF-IDF) stands beside
             the encoder; the logits add up. Rare labels often hang on a single word.
+        learnt_threshold: whether the model has one more score, the threshold of each
+            text, which is taken off all others: for TLPR.
         head_dropout: rate in front of the linear layer.
         max_length: tokens the encoder sees of a text, from its beginning.
         r_drop: α of R-Drop, 4 in ZLPR's paper; 0 for none. See `models.consistency`.
@@ -77,6 +79,7 @@ class LabelClassifier(Consistent, TextModel):
         pooling="mean",
         layer=-1,
         words=False,
+        learnt_threshold=False,
         head_dropout=0.0,
         max_length=256,
         r_drop=0.0,
@@ -97,7 +100,8 @@ class LabelClassifier(Consistent, TextModel):
 
         # === Layers ===
         drop = keras.layers.Dropout(head_dropout, name="head_dropout")
-        head = keras.layers.Dense(len(labels), dtype="float32", name="label_logits")
+        width = len(labels) + learnt_threshold
+        head = keras.layers.Dense(width, dtype="float32", name="label_logits")
         pool = Pooling(pooling, name="pooling")
         if words:
             idf = np.ones(len(tokenizer.vocabulary)) if idf is None else idf
@@ -110,6 +114,8 @@ class LabelClassifier(Consistent, TextModel):
         def network(inputs):
             mask = inputs["padding_mask"]
             logits = head(drop(pool(encoder(inputs)[place], mask)))
+            if learnt_threshold:
+                logits = logits[:, :-1] - logits[:, -1:]
             return logits + bag(inputs["token_ids"], mask) if words else logits
 
         inputs = model_inputs(tokenizer)
@@ -122,6 +128,7 @@ class LabelClassifier(Consistent, TextModel):
         self.pooling = pooling
         self.layer = layer
         self.words = words
+        self.learnt_threshold = learnt_threshold
         self.head_dropout = head_dropout
         self.idf = None if idf is None else np.asarray(idf, "float32").tolist()
         self.score_scale = score_scale
@@ -145,6 +152,7 @@ class LabelClassifier(Consistent, TextModel):
         layer=-1,
         words=False,
         name_strength=10.0,
+        learnt_threshold=False,
         head_dropout=0.0,
         max_length=256,
         r_drop=0.0,
@@ -165,6 +173,7 @@ class LabelClassifier(Consistent, TextModel):
             words: see the class.
             name_strength: with `words`, how much it counts before training that a text
                 has the words of a label's name; 0 if the names say nothing.
+            learnt_threshold: see the class.
             head_dropout: see the class.
             max_length: see the class.
             r_drop: see the class.
@@ -190,6 +199,7 @@ class LabelClassifier(Consistent, TextModel):
             pooling=pooling,
             layer=layer,
             words=words,
+            learnt_threshold=learnt_threshold,
             head_dropout=head_dropout,
             max_length=max_length,
             r_drop=r_drop,
@@ -206,15 +216,19 @@ class LabelClassifier(Consistent, TextModel):
     def take_loss(self, loss):
         """Takes the meaning of the logits from a loss of this library."""
         if not isinstance(loss, losses.DocumentLoss):
-            return
+            return loss
         if getattr(loss, "threshold", None) == "learnt":
-            raise ValueError(
-                "A learnt threshold is one more score of the model, which a "
-                "LabelClassifier does not have. Use `tlpr` with a number, or a Keras "
-                "model of your own with a last layer of labels + 1."
-            )
+            if not self.learnt_threshold:
+                raise ValueError(
+                    "A learnt threshold is one more score of the model, which this one "
+                    "does not have. Build it with `learnt_threshold=True`, or use "
+                    "`tlpr` with a number."
+                )
+            # TLPR(s, s0) = TLPR(s - s0, 0), and s - s0 is what the model puts out.
+            loss = type(loss).from_config({**loss.get_config(), "threshold": 0.0})
         self.score_scale = loss.probability_scale
         self.score_threshold = loss.score_threshold
+        return loss
 
     @property
     def consistency_scale(self):
@@ -393,6 +407,7 @@ class LabelClassifier(Consistent, TextModel):
             "pooling": self.pooling,
             "layer": self.layer,
             "words": self.words,
+            "learnt_threshold": self.learnt_threshold,
             "head_dropout": self.head_dropout,
             "max_length": self.max_length,
             "r_drop": self.r_drop,

@@ -42,30 +42,61 @@ class TextModel(keras.Model):
         object.__setattr__(self, "tokenizer", tokenizer)
         self.max_length = max_length
 
-    def compile(self, optimizer="adam", loss=None, metrics=None, **kwargs):
+    def compile(
+        self, optimizer="adam", loss=None, metrics=None, *, train_metrics=True, **kwargs
+    ):
         """As Keras' `compile`; by name, losses and metrics are those of this library.
 
         So are the optimizers `adam` and `adamw`, see `bat_tf.optimizers`.
 
         Without a loss it is `default_loss`. A loss by name that weighs classes or
         labels gets their counts in the training data.
+
+        Without `train_metrics` the metrics are of the validation data alone: with
+        thousands of labels, ranking them costs more than learning from them.
         """
         loss = self.default_loss if loss is None else loss
         if isinstance(loss, str):
             loss = losses.get(loss, **self.loss_settings(loss))
-        self.take_loss(loss)
+        loss = self.take_loss(loss)
         metrics = [self.metric(m) if isinstance(m, str) else m for m in metrics or []]
         optimizer = optimizers.get(optimizer)
         super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
         # A backup restores the optimizer's state only into variables that exist.
         self.optimizer.build(self.trainable_variables)
+        self.train_metrics = train_metrics
+
+    def train_step(self, *args, **kwargs):
+        """As Keras' own; `compute_metrics` knows that it is called from here."""
+        self._in_training = True  # while the step is traced
+        try:
+            return super().train_step(*args, **kwargs)
+        finally:
+            self._in_training = False
+
+    def compute_metrics(self, *args, **kwargs):
+        """As Keras' own, but for training steps without `train_metrics`."""
+        if self.train_metrics or not getattr(self, "_in_training", False):
+            return super().compute_metrics(*args, **kwargs)
+        return {"loss": self._loss_tracker.result()}
+
+    def get_metrics_result(self):
+        """As Keras' own; metrics that saw nothing yet have no result."""
+        if self.train_metrics or self._compile_metrics.built:
+            return super().get_metrics_result()
+        return {"loss": self._loss_tracker.result()}
+
+    def get_compile_config(self):
+        """What a reloaded model is compiled with."""
+        return {**super().get_compile_config(), "train_metrics": self.train_metrics}
 
     def loss_settings(self, name):
         """What the training data say about the loss called `name`."""
         raise NotImplementedError
 
     def take_loss(self, loss):
-        """Takes from a loss, before it is used, what it says about the logits."""
+        """Takes from a loss what it says about the logits; returns the one to use."""
+        return loss
 
     def metric(self, name):
         """The metric called `name`, for this model."""
