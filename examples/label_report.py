@@ -6,6 +6,7 @@ It only reads results; `bat-tf grid examples/grids/….yaml --results examples/r
 makes them. The picture of the labels needs the corpus itself, see BAT_TF_DATA.
 """
 
+import argparse
 from collections import Counter
 from pathlib import Path
 
@@ -14,22 +15,24 @@ from bat_tf.experiments import papers, pictures, tables
 from bat_tf.experiments.grid import Grid
 
 HERE = Path(__file__).parent
-FOLDER = HERE / "labels"
 S2_COLUMNS = papers.S2_TABLE_12["columns"]
 ADAPTIVE = ("BCE", "FL", "DL1", "DL2", "ZLPR")
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=HERE / "labels")
+    folder = parser.parse_args().output
     parts = ["# Losses for document labels, measured\n"]
     parts += [__doc__.split("\n", 1)[1].strip("\n") + "\n"]
-    for section in (reuters, catalogue, emotions, cooking, winners):
-        parts += section()
-    FOLDER.mkdir(exist_ok=True)
-    (FOLDER / "README.md").write_text("\n".join(parts) + "\n", encoding="utf-8")
-    print(f"Written: {FOLDER / 'README.md'}")
+    for section in (reuters(folder), catalogue(), emotions(), cooking(), winners()):
+        parts += section
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "README.md").write_text("\n".join(parts) + "\n", encoding="utf-8")
+    print(f"Written: {folder / 'README.md'}")
 
 
-def reuters():
+def reuters(folder):
     cells = load("reuters_losses")
     rows = tables.summary(cells)
     yield "## Reuters-21578, the tables of S1\n"
@@ -39,11 +42,11 @@ def reuters():
     yield about(cells)
     for table in (papers.S1_TABLE_2, papers.S1_TABLE_3):
         yield with_paper(rows, table)
-    pictures.plot_groups(rows, FOLDER / "reuters_groups.png", "Reuters-21578, test")
+    pictures.plot_groups(rows, folder / "reuters_groups.png", "Reuters-21578, test")
     yield "![F1 of frequent and rare labels by loss](reuters_groups.png)\n"
     try:
         data = bat_tf.data.read("reuters21578", split="train")
-        pictures.plot_cooccurrence(data, FOLDER / "reuters_labels.png", most=36)
+        pictures.plot_cooccurrence(data, folder / "reuters_labels.png", most=36)
     except FileNotFoundError as error:
         print(f"The picture of labels stays as it is: {error}")
     yield "![Labels that meet in a document](reuters_labels.png)\n"

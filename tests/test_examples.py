@@ -39,3 +39,13 @@ def test_operating_point_compares_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["operating_point.py", folder])
     runpy.run_path(str(EXAMPLES / "operating_point.py"), run_name="__main__")
     assert "as trained" in capsys.readouterr().out
+
+
+def test_label_report_is_made_of_the_results_here(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["label_report.py", "--output", str(tmp_path)])
+    runpy.run_path(str(EXAMPLES / "label_report.py"), run_name="__main__")
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "| DB |" in text and "Not run" not in text
+    assert (tmp_path / "reuters_groups.png").stat().st_size > 10_000
+    committed = EXAMPLES / "labels" / "README.md"
+    assert text == committed.read_text(encoding="utf-8"), "run examples/label_report.py"
