@@ -164,7 +164,8 @@ def run_cell(settings, path):
             for name in ("labels", "label_counts"):
                 report[part].pop(name)
     with atomic_write(path) as file:
-        json.dump(report, file, indent=1, ensure_ascii=False)
+        json.dump(report, file, ensure_ascii=False)
+        file.write("\n")
 
 
 def _start(cell, jobs):

@@ -12,6 +12,11 @@ the median over the turns of a loss's time by that of
 measures instead the two hinges, which sort the scores, against the sum over positives
 times negatives as it is written: time, and memory beyond what the process had before.
 Each runs in a process of its own.
+
+    ... --share
+
+measures a whole training step instead, of BAT as in its paper on texts of 64 tokens,
+and which share of it is the loss and its gradient.
 """
 
 import argparse
@@ -34,6 +39,7 @@ NAMES = [
     *["bce", "fl", "cb", "r-fl", "ntr-fl", "db-0fl", "cb-ntr", "db"],
     *["dl1", "dl2", "zlpr", "tlpr", "lsep", "bp-mll", "rl", "warp"],
 ]
+SHARES = ["bce", "db", "zlpr", "dl2", "rl", "warp"]
 SETTINGS = {"tlpr": {"threshold": 0.5}}
 LABELS_PER_TEXT = 5
 
@@ -126,10 +132,10 @@ def direct(ranked):
     return loss
 
 
-def measure(name, form, num_labels, positives):
+def measure(name, form, rows, num_labels, positives):
     """Milliseconds and MiB of one step; runs in a process of its own."""
     random = np.random.default_rng(0)
-    hot = np.zeros((4, num_labels), "float32")
+    hot = np.zeros((rows, num_labels), "float32")
     hot[:, :positives] = 1
     scores = tf.constant(random.normal(0, 2, hot.shape).astype("float32"))
     hot = tf.constant(hot)
@@ -142,15 +148,15 @@ def measure(name, form, num_labels, positives):
     print(json.dumps([milliseconds, (peak - before) / 1024]))
 
 
-def pairs_table(num_labels):
-    """Sorted and direct hinges by number of positives, batch 4."""
-    table = Table(title=f"Hinges, batch 4, {num_labels:,} labels")
+def pairs_table(rows, num_labels):
+    """Sorted and direct hinges by number of positives."""
+    table = Table(title=f"Hinges, batch {rows}, {num_labels:,} labels")
     for column in ("loss", "positives", "form", "ms", "MiB"):
         table.add_column(column, justify="right")
     for name in ("rl", "warp"):
         for positives in (5, 500):
             for form in ("sorted", "direct"):
-                request = [name, form, str(num_labels), str(positives)]
+                request = [name, form, *map(str, (rows, num_labels, positives))]
                 output = subprocess.run(
                     [sys.executable, __file__, "--measure", *request],
                     capture_output=True,
@@ -163,6 +169,53 @@ def pairs_table(num_labels):
     return table
 
 
+def share_table(rows, sizes, turns=5):
+    """Which share of a training step a loss and its gradient are."""
+    table = Table(title=f"Loss as a share of a training step, batch {rows}, 64 tokens")
+    table.add_column("loss")
+    for size in sizes:
+        table.add_column(f"{size:,} labels", justify="right")
+    cells = {name: [] for name in SHARES}
+    for size in sizes:
+        hot, _, scores = batch(rows, size)
+        ids = np.random.default_rng(0).integers(2, 5000, (rows, 64))
+        inputs = {"token_ids": tf.constant(ids), "padding_mask": tf.ones_like(ids) > 0}
+        for name in SHARES:
+            loss = make(name, size)
+            whole, alone = training_step(loss, size), step(loss)
+            shares = []
+            for turn in range(turns + 1):
+                parts = seconds(alone, hot, scores, 5), seconds(whole, hot, inputs, 2)
+                if turn:  # the first one traces
+                    shares.append(parts[0] / parts[1])
+            cells[name].append(f"{100 * statistics.median(shares):.1f} %")
+    for name, shares in cells.items():
+        table.add_row(name, *shares)
+    return table
+
+
+def training_step(loss, num_labels):
+    """Loss, gradients and Adam for BAT with a mean and a linear layer."""
+    encoder = bat_tf.encoders.BATEncoder(5000)
+    head = keras.layers.Dense(num_labels)
+    optimizer = bat_tf.optimizers.Adam(1e-3)
+    encoder.build(None)
+    head.build((None, encoder.d_model))
+    variables = encoder.trainable_variables + head.trainable_variables
+    optimizer.build(variables)
+
+    @tf.function
+    def run(y_true, inputs):
+        with tf.GradientTape() as tape:
+            states = encoder(inputs, training=True)[-1]
+            value = loss(y_true, head(tf.reduce_mean(states, axis=1)))
+        gradients = tape.gradient(value, [v.value for v in variables])
+        optimizer.apply(gradients, variables)
+        return value, gradients[-1]
+
+    return run
+
+
 def main():
     """Prints one table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -171,14 +224,17 @@ def main():
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--jit", action="store_true", help="compile with XLA")
     parser.add_argument("--pairs", action="store_true", help="sorted against direct")
-    parser.add_argument("--measure", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--share", action="store_true", help="share of a step")
+    parser.add_argument("--measure", nargs=5, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        name, form, num_labels, positives = options.measure
-        return measure(name, form, int(num_labels), int(positives))
+        name, form, *sizes = options.measure
+        return measure(name, form, *map(int, sizes))
     console = Console()
     if options.pairs:
-        return console.print(pairs_table(max(options.labels)))
+        return console.print(pairs_table(options.batch_size, max(options.labels)))
+    if options.share:
+        return console.print(share_table(options.batch_size, options.labels))
     results = {
         size: compare(options.batch_size, size, options.turns, options.jit)
         for size in options.labels
