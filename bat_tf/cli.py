@@ -38,8 +38,8 @@ ModelPath = Annotated[
     typer.Option(
         "--model",
         "-m",
-        help="A .keras file, a run's folder or a SavedModel; "
-        "without it, the product-page tagger that comes with the package.",
+        help="A .keras file, a run's folder, a SavedModel, or a model that comes with "
+        "the package: product_pages (without this option) or reuters_topics.",
     ),
 ]
 
@@ -55,15 +55,18 @@ def main():
         sys.exit(2)
 
 
-def default_model():
-    """The folder of the SavedModel that comes with the package.
+def model_path(name=None):
+    """The path of a model: as it is, or that of one that comes with the package.
 
-    It is installed inside the package and stands beside it in a checkout.
+    Those are installed inside the package and stand beside it in a checkout.
     """
     package = Path(bat_tf.__file__).parent
     installed = package / "saved_models"
     shelf = installed if installed.is_dir() else package.parent / "saved_models"
-    return shelf / "product_pages" / "1"
+    if name and Path(name).exists():
+        return Path(name)
+    shipped = shelf / (name or "product_pages") / "1"
+    return shipped if shipped.is_dir() else Path(name)
 
 
 @app.command()
@@ -184,7 +187,7 @@ def evaluate(
 ):
     """Score a model on marked or labelled texts."""
     dataset = bat_tf.data.read(data, split=split)
-    loaded = bat_tf.load(model or default_model())
+    loaded = bat_tf.load(model_path(model))
     report = evaluation(loaded, dataset)
     console.print(report)
     if plot:
@@ -254,7 +257,7 @@ def tag(
 ):
     """Mark the keywords in texts, or label them: arguments, a file, or stdin."""
     lines = texts if texts else list(_read_texts(input))
-    loaded = bat_tf.load(model or default_model())
+    loaded = bat_tf.load(model_path(model))
     if hasattr(loaded, "tag"):
         style, ask = display.SPANS, loaded.tag
     else:
@@ -316,7 +319,7 @@ def info(model: ModelPath = None):
         f"{os.cpu_count()} cores, {len(tf.config.list_physical_devices('GPU'))} GPUs",
         highlight=False,
     )
-    path = Path(model) if model else default_model()
+    path = model_path(model)
     about = path / "assets.extra" / "bat_tf.json"
     console.print(str(path), highlight=False, soft_wrap=True)
     if about.is_file():

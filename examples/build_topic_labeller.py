@@ -19,14 +19,15 @@ FOLDER = HERE.parent / "saved_models" / "reuters_topics"
 CARD = """# reuters_topics: the topics of a business news story
 
 A label classifier ({parameters:,} parameters): one small layer of BAT and a linear layer on the words, trained
-together with the distribution-balanced loss. It chooses among the {num_labels} topics of Reuters-21578.
+together with the loss CB-NTR, the best of the balanced losses on the validation part. It chooses among the
+{num_labels} topics of Reuters-21578.
 
-    bat-tf tag --model saved_models/reuters_topics/1 "Opec may cut its oil output, ministers said in Vienna."
+    bat-tf tag --model reuters_topics "Opec may cut its oil output, ministers said in Vienna."
 
 * **Data**: Reuters-21578, Distribution 1.0, the ModApte split: {num_train:,} training documents of 1987, {num_valid:,} to choose the
   epoch and the threshold on. Reuters and Carnegie Group hold the copyright and give the texts for research; the same
   is meant for this model. None of the texts is in it; its vocabulary is.
-* **Settings**: `examples/configs/reuters_light.yaml`, seed {seed}.
+* **Settings**: `examples/configs/reuters_light.yaml`, loss `{loss}`, seed {seed}.
 * **Made by** `python examples/build_topic_labeller.py`, bat_tf {version}.
 
 Test part, {num_test:,} documents, in %:
@@ -67,6 +68,7 @@ def main():
         num_train=model.labels.num_examples,
         num_valid=report["valid"]["num_rows"],
         num_test=test["num_rows"],
+        loss=report["settings"]["loss"],
         seed=report["settings"]["seed"],
         version=bat_tf.__version__,
         rows="\n".join(rows),

@@ -130,3 +130,16 @@ def test_labels_from_training_to_tags(tmp_path):
     ):
         result = runner.invoke(cli.app, [*map(str, arguments)])
         assert words in str(result.exception)
+
+
+def test_models_that_come_with_the_package_go_by_name():
+    text = "Opec ministers agreed to cut crude oil output, an oil official said."
+    result = runner.invoke(
+        cli.app, ["tag", "--model", "reuters_topics", text, "--jsonl"]
+    )
+    assert result.exit_code == 0, result.output
+    row = json.loads(result.output.splitlines()[-1])
+    assert "crude" in row["labels"]
+    missing = runner.invoke(cli.app, ["tag", "--model", "no_such_model", text])
+    assert isinstance(missing.exception, (OSError, ValueError))
+    assert "no_such_model" in str(missing.exception)
