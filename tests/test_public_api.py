@@ -68,6 +68,7 @@ def test_every_source_file_has_a_test_file():
         "bat_tf.losses.dice",  # test_ranking_losses.py
         "bat_tf.losses.divergence",  # test_ranking_losses.py
         "bat_tf.losses.document",  # test_document_losses.py
+        "bat_tf.losses.experts",  # test_expert_losses.py
         "bat_tf.losses.ranking",  # test_ranking_losses.py
         "bat_tf.losses.tagging",  # test_tagging_losses.py
         "bat_tf.metrics._counts",  # test_tagging_metrics.py, test_spans.py

@@ -1,7 +1,7 @@
 """Losses, as classes and by the names the papers give them."""
 
 from bat_tf._registry import build
-from bat_tf.losses import balanced, dice, ranking, tagging
+from bat_tf.losses import balanced, dice, experts, ranking, tagging
 from bat_tf.losses.balanced import (
     BalancedLoss,
     ClassBalanced,
@@ -13,6 +13,7 @@ from bat_tf.losses.class_weights import class_weights
 from bat_tf.losses.dice import BatchDiceLoss, DiceLoss
 from bat_tf.losses.divergence import kl_divergence, symmetric_kl
 from bat_tf.losses.document import DocumentLoss
+from bat_tf.losses.experts import ExpertEpochs, ExpertLoss
 from bat_tf.losses.ranking import BPMLL, LSEP, WARP, ZLPR, RankingHinge
 from bat_tf.losses.tagging import CECL, CECLA, PBP, TagLoss, tag_loss
 
@@ -30,6 +31,8 @@ __all__ = [
     "DiceLoss",
     "DistributionBalanced",
     "DocumentLoss",
+    "ExpertEpochs",
+    "ExpertLoss",
     "FocalLoss",
     "RankingHinge",
     "TagLoss",
@@ -41,7 +44,13 @@ __all__ = [
     "tag_loss",
 ]
 
-_NAMES = {**tagging.NAMES, **balanced.NAMES, **dice.NAMES, **ranking.NAMES}
+_NAMES = {
+    **tagging.NAMES,
+    **balanced.NAMES,
+    **dice.NAMES,
+    **ranking.NAMES,
+    **experts.NAMES,
+}
 
 
 def get(name, /, **settings):
@@ -52,7 +61,8 @@ def get(name, /, **settings):
             pbpa` (table in `bat_tf.losses.tagging`); for documents `bce fl cb r-fl
             ntr-fl db-0fl cb-ntr db` (table in `bat_tf.losses.balanced`), `dl1 dl2`
             (`bat_tf.losses.dice`) and `rl warp bp-mll lsep zlpr tlpr soft-zlpr` (table
-            in `bat_tf.losses.ranking`).
+            in `bat_tf.losses.ranking`); for several experts on the same labels,
+            `experts`, whose `base` is any of the documents' losses.
         **settings: arguments of its class; they win over what the name stands for.
 
     Returns:

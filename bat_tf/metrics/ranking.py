@@ -2,13 +2,19 @@
 
 None of these has a threshold. Ties are counted against the model in the two metrics
 over all labels; among the first k, the lower id comes first.
+
+Where only the first k labels are looked at, `y_pred` is scores `[B, L]`, or a tuple
+(ids, scores) of the best labels that a model found: integers and floats, both `[B, M]`
+with M >= k, in any order, an id of -1 where a document has fewer. Nothing then has the
+size of all labels.
 """
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
-from bat_tf._targets import are_ids, padded_ids
+from bat_tf._targets import are_ids, as_labels, padded_ids
 from bat_tf._validation import check_choice, check_number, sentence
 from bat_tf.metrics._counts import CountedFScore
 from bat_tf.metrics.multilabel import (
@@ -163,7 +169,9 @@ class TopK(Ratio):
         dtype: dtype of the result.
 
     Call arguments:
-        y_true, y_pred, sample_weight: as in `LabelRankingAveragePrecision`.
+        y_true: labels in any shape of `bat_tf._targets`.
+        y_pred: scores `[B, L]`, or a tuple (ids, scores) of the best labels `[B, M]`.
+        sample_weight: optional, one weight per row `[B]`.
 
     Example:
         >>> from bat_tf.metrics import TopK
@@ -171,6 +179,9 @@ class TopK(Ratio):
         >>> metric.update_state([[0, 2, 3]], [[3.0, 2, 1, 0]])
         >>> round(float(metric.result()), 4)
         0.3333
+        >>> metric.update_state([[0, 2, 3]], ([[0, 2]], [[3.0, 2]]))
+        >>> round(float(metric.result()), 4)
+        0.5
     """
 
     def __init__(self, k, *, score="precision", name="top_k", dtype=None):
@@ -217,7 +228,7 @@ class PropensityScoredTopK(Ratio):
         dtype: dtype of the result.
 
     Call arguments:
-        y_true, y_pred, sample_weight: as in `LabelRankingAveragePrecision`.
+        y_true, y_pred, sample_weight: as in `TopK`.
 
     Example:
         >>> from bat_tf.metrics import PropensityScoredTopK
@@ -298,7 +309,7 @@ class MacroTopK(CountedFScore):
         dtype: dtype of the result.
 
     Call arguments:
-        y_true, y_pred, sample_weight: as in `LabelRankingAveragePrecision`.
+        y_true, y_pred, sample_weight: as in `TopK`.
 
     Example:
         >>> from bat_tf.metrics import MacroTopK
@@ -376,8 +387,13 @@ class _TrueLabels:
     """The true labels of a batch, as ids [B, P] if they came as ids, else multi-hot."""
 
     def __init__(self, y_true, y_pred, num_labels=None):
-        self.scores = as_scores(y_pred, num_labels)
-        self.num_labels = self.scores.shape[1]
+        self.found = self.scores = None
+        if isinstance(y_pred, tuple):
+            self.num_labels = num_labels or _width(y_true) or _ANY_NUMBER
+            self.found = _as_found(y_pred, self.num_labels)
+        else:
+            self.scores = as_scores(y_pred, num_labels)
+            self.num_labels = self.scores.shape[1]
         self.as_ids = are_ids(y_true)
         if self.as_ids:
             # A label that a row has twice counts once.
@@ -388,15 +404,24 @@ class _TrueLabels:
             self.labels = ops.cast(positives(y_true, self.num_labels), "float32")
 
     def best(self, k):
-        """Ids of the k best labels, or of all if there are fewer."""
-        return ops.top_k(self.scores, min(k, self.num_labels))[1]
+        """Ids of the k best labels, or of all if there are fewer; -1 is none."""
+        if self.found is None:
+            return ops.top_k(self.scores, min(k, self.num_labels))[1]
+        ids, scores = self.found
+        if ids.shape[1] < k:
+            expected = f"the {k} best labels of each document or more, as the metric is"
+            remedy = "Ask the model for more, or fill up with ids of -1."
+            raise ValueError(sentence("y_pred", expected, tuple(ids.shape), remedy))
+        return _first(ids, scores, k)[0]
 
     def among(self, ids):
         """1 where a row has the label, else 0; the shape of `ids`."""
-        if not self.as_ids:
-            return ops.take_along_axis(self.labels, ids, axis=1)
-        same = ops.expand_dims(ids, 2) == ops.expand_dims(self.labels, 1)
-        return ops.cast(ops.any(same, axis=-1), "float32")
+        if self.as_ids:
+            same = ops.expand_dims(ids, 2) == ops.expand_dims(self.labels, 1)
+            has = ops.cast(ops.any(same, axis=-1), "float32")
+        else:
+            has = ops.take_along_axis(self.labels, ops.maximum(ids, 0), axis=1)
+        return ops.where(ids >= 0, has, 0.0)
 
     def size(self):
         """How many labels each row has."""
@@ -426,6 +451,58 @@ class _TrueLabels:
         if not self.as_ids:
             return ops.sum(labels * weight, axis=0)
         return self.sum_by_label(self.labels, ops.ones_like(labels) * weight)
+
+
+# What ids are checked against where nobody knows how many labels there are.
+_ANY_NUMBER = int(np.iinfo("int32").max)
+
+
+def _width(y_true):
+    """L of a multi-hot, if it is known; ids do not tell."""
+    return None if are_ids(y_true) else as_labels(y_true).shape[-1]
+
+
+def _as_found(y_pred, num_labels):
+    """Ids and scores [B, M] of a tuple, best first, every label once."""
+    shape = "a tuple (ids, scores) of integers and floats, both of shape [B, M]"
+    if len(y_pred) != 2:
+        raise ValueError(sentence("y_pred", shape, f"a tuple of {len(y_pred)}"))
+    ids, scores = (ops.convert_to_tensor(part) for part in y_pred)
+    shapes = tuple(ids.shape), tuple(scores.shape)
+    fits = len(shapes[0]) == 2 and shapes[0][1] is not None
+    if not fits or shapes[0][1:] != shapes[1][1:] or len(shapes[1]) != 2:
+        raise ValueError(sentence("y_pred", shape, shapes))
+    if not tf.as_dtype(ids.dtype).is_integer:
+        raise ValueError(sentence("y_pred", shape, f"ids of {ids.dtype}"))
+    ids, scores = ops.cast(ids, "int32"), ops.cast(scores, "float32")
+    _check_found(ids, num_labels)
+    # By id first: among equal scores, top_k leaves the order as it is.
+    place = ops.argsort(ops.where(ids < 0, _ANY_NUMBER, ids), axis=1)
+    ids, scores = (ops.take_along_axis(x, place, axis=1) for x in (ids, scores))
+    ids, scores = _first(ids, scores, ids.shape[1])
+    # A label that was found twice counts once, where it is better.
+    same = ops.expand_dims(ids, 2) == ops.expand_dims(ids, 1)
+    earlier = np.tri(ids.shape[1], k=-1, dtype=bool)
+    again = ops.any(ops.logical_and(same, earlier), axis=2)
+    return ops.where(again, -1, ids), scores
+
+
+def _first(ids, scores, k):
+    """The k with the largest scores; whatever has no id comes last."""
+    scores, place = ops.top_k(ops.where(ids < 0, -np.inf, scores), k)
+    return ops.take_along_axis(ids, place, axis=1), scores
+
+
+def _check_found(ids, num_labels):
+    """Says so where an id is no label; inside a graph, when the step runs."""
+    wrong = (ids < -1) | (ids >= num_labels)
+    expected = f"ids of labels below {num_labels}, or -1 where there is none"
+    if not tf.executing_eagerly():
+        said = f"`y_pred` must be {expected}. Received:"
+        tf.debugging.Assert(~tf.reduce_any(wrong), [said, ids])
+    elif np.any(wrong):
+        received = np.asarray(ids)[np.asarray(wrong)][0].item()
+        raise ValueError(sentence("y_pred", expected, received))
 
 
 def _as_counts(label_counts):
