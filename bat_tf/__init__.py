@@ -21,12 +21,13 @@ from bat_tf import (
     training,
 )
 from bat_tf.data import LabelSpace, TextDataset
-from bat_tf.models import BATTagger, LabelClassifier
+from bat_tf.models import BATTagger, ExpertClassifier, LabelClassifier
 from bat_tf.serving import load
 from bat_tf.text import TextTokenizer
 
 __all__ = [
     "BATTagger",
+    "ExpertClassifier",
     "LabelClassifier",
     "LabelSpace",
     "TextDataset",

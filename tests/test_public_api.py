@@ -76,6 +76,7 @@ def test_every_source_file_has_a_test_file():
         "bat_tf.metrics.ranking",  # test_ranking_metrics.py
         "bat_tf.metrics.tagging",  # test_tagging_metrics.py
         "bat_tf.models.frozen",  # test_classifier.py
+        "bat_tf.models.label_model",  # test_classifier.py
         "bat_tf.models.tagger",
         "bat_tf.models.text_model",  # test_tagger.py, test_classifier.py
         "bat_tf.data.product_words",  # test_product_pages.py

@@ -16,7 +16,7 @@ from bat_tf import encoders, losses, optimizers, training
 from bat_tf._validation import check_choice, sentence
 from bat_tf.data import LabelSpace, read, splits
 from bat_tf.data.files import atomic_write
-from bat_tf.models import BATTagger, LabelClassifier
+from bat_tf.models import BATTagger, ExpertClassifier, LabelClassifier
 from bat_tf.models.svm import SVMClassifier
 from bat_tf.serving import load
 from bat_tf.text import TextTokenizer
@@ -64,7 +64,8 @@ class RunSettings:
         encoder: name of an encoder; for labels also `svm`, the baseline that has none.
         encoder_settings: its settings, `d_model`, `num_layers`, `backbone` and so on.
         model_settings: of the model's `for_data`: `head_dropout`, `max_length` and,
-            by the task, `scheme` and `overlap`, or `pooling` and `words`.
+            by the task, `scheme` and `overlap`, or `pooling` and `words`. With
+            `experts` the model is an `ExpertClassifier`.
         scheme: `"bio"` or `"plain"`, for spans.
         loss: a name, see `bat_tf.losses.get`; None is `ce`, or `zlpr` for labels.
         loss_settings: its settings.
@@ -253,7 +254,8 @@ def build(settings, train):
         tokenizer = TextTokenizer(tokenizer, **settings.tokenizer_settings)
     task = TASKS[settings.task]
     scheme = {"scheme": settings.scheme} if settings.task == "spans" else {}
-    model = task["model"].for_data(
+    kind = ExpertClassifier if "experts" in settings.model_settings else task["model"]
+    model = kind.for_data(
         train,
         settings.encoder,
         tokenizer,

@@ -3,6 +3,7 @@
 from bat_tf.layers.attention import MultiHeadSelfAttention
 from bat_tf.layers.bag_of_words import BagOfWords
 from bat_tf.layers.embeddings import TokenEmbedding
+from bat_tf.layers.label_attention import LabelAttention
 from bat_tf.layers.mfsa import MultiFeatureSelfAttention
 from bat_tf.layers.normalization import LayerNorm
 from bat_tf.layers.pooling import Pooling
@@ -12,6 +13,7 @@ __all__ = [
     "AttentionTournament",
     "BagOfWords",
     "FeedForwardTournament",
+    "LabelAttention",
     "LayerNorm",
     "MultiFeatureSelfAttention",
     "MultiHeadSelfAttention",

@@ -64,7 +64,7 @@ def labelling_signature(model):
         tokens = {name: values[:, :size] for name, values in tokens.items()}
         packed = tokenizer.pack(tokens)
         inputs = {name: packed[name] for name in input_names(tokenizer)}
-        logits = model(inputs, training=False)
+        logits = model.combine(model(inputs, training=False))
         chosen = logits > thresholds
         count = tf.reduce_sum(tf.cast(chosen, tf.int32), axis=-1)
         # `top_k` puts what was not chosen last; a batch may have none at all.

@@ -1,0 +1,227 @@
+"""What models that label documents share: scores, thresholds, answers, reports."""
+
+import numpy as np
+
+from bat_tf import losses, metrics
+from bat_tf._validation import check_texts
+from bat_tf.data import pipeline
+from bat_tf.data.dataset import TextDataset
+from bat_tf.layers.bag_of_words import inverse_document_frequency
+from bat_tf.models.text_model import TextModel
+from bat_tf.thresholds import fit_threshold
+
+
+class LabelModel(TextModel):
+    """A text model whose answer is labels: one logit for each, and a threshold.
+
+    Subclasses set `labels`, a `LabelSpace`, and through `keep_scores` what the logits
+    mean; `combine` makes the logits [B, L] of what the network puts out.
+    """
+
+    task = "labels"
+    nested = ("encoder", "tokenizer", "labels")
+
+    def keep_scores(self, labels, score_scale, score_threshold, thresholds):
+        """Keeps the labels and the meaning of the logits; call it after `__init__`."""
+        self.labels = labels
+        self.score_scale = score_scale
+        self.score_threshold = score_threshold
+        self.thresholds = thresholds
+
+    def score_config(self):
+        """What `keep_scores` keeps, for `get_config`."""
+        return {
+            "score_scale": self.score_scale,
+            "score_threshold": self.score_threshold,
+            "thresholds": self.thresholds,
+        }
+
+    def combine(self, outputs):
+        """The logits [B, L] of what the network puts out."""
+        return outputs
+
+    @property
+    def cut(self):
+        """The logits above which labels are chosen: a number, one a label, or None."""
+        return self.score_threshold if self.thresholds is None else self.thresholds
+
+    def take_loss(self, loss):
+        """Takes the meaning of the logits from a loss of this library."""
+        if hasattr(loss, "probability_scale"):
+            self.score_scale = loss.probability_scale
+            self.score_threshold = loss.score_threshold
+        return loss
+
+    def loss_settings(self, name):
+        """What the training data say about the loss called `name`."""
+        weighs = str(name).lower() in losses.balanced.NAMES
+        return {"class_counts": self.labels} if weighs else {}
+
+    def metric(self, name):
+        """The metric called `name`, for this model."""
+        counts = self.labels.counts
+        metric = metrics.get(
+            name,
+            num_labels=len(self.labels),
+            label_counts=None if counts is None else counts.tolist(),
+            num_examples=self.labels.num_examples,
+        )
+        if hasattr(metric, "threshold") and self.cut is not None:
+            metric.threshold = self.cut
+        return metric
+
+    def batches(self, dataset, batch_size=32, seed=None, epoch=None, cache=False):
+        """The tf.data pipeline of a `TextDataset`; see `TextModel.batches`."""
+        self.check_data(dataset, "dataset")
+        # Training must know every label; what a model cannot know, it can be tested on.
+        unknown = "skip" if seed is None else "error"
+        examples = pipeline.label_examples(
+            dataset, self.tokenizer, self.labels, self.max_length, unknown
+        )
+        return pipeline.label_batches(
+            self._cached(examples, cache),
+            self.tokenizer,
+            batch_size=batch_size,
+            seed=seed,
+            epoch=epoch,
+            fixed_shapes=bool(self.jit_compile) and seed is not None,
+        )
+
+    def score_batches(self, data, batch_size=64):
+        """Scores texts a batch at a time, for more of them than memory has room for.
+
+        Args:
+            data: a `TextDataset` or a list of texts.
+            batch_size: texts a step.
+
+        Yields:
+            (rows, logits): places in `data`, and their logits [rows, L]; texts of
+            similar length come together.
+        """
+        texts = data.texts if isinstance(data, TextDataset) else check_texts(data)
+        examples = pipeline.text_examples(texts, self.tokenizer, self.max_length)
+        for rows, inputs in pipeline.text_batches(examples, self.tokenizer, batch_size):
+            yield rows, np.asarray(self.predict_on_batch(inputs))
+
+    def scores(self, data, batch_size=64):
+        """The logits [N, L] of a `TextDataset` or a list of texts, in its order."""
+        logits = np.zeros((len(data), len(self.labels)), "float32")
+        for rows, part in self.score_batches(data, batch_size):
+            logits[rows] = part
+        return logits
+
+    def fit_thresholds(self, valid, batch_size=64, **settings):
+        """Chooses thresholds on data that the model was not trained on.
+
+        Args:
+            valid: a `TextDataset` with labels.
+            batch_size: texts a step.
+            **settings: of `bat_tf.thresholds.fit_threshold`, such as `per_label=True`.
+
+        Returns:
+            The fitted `Thresholds`; the model keeps, saves and exports them.
+        """
+        self.check_data(valid, "valid")
+        labels = self.labels.csr(valid.labels, unknown="skip")
+        fitted = fit_threshold(self.scores(valid, batch_size), labels, **settings)
+        self.thresholds = np.asarray(fitted.values, "float32").tolist()
+        self._serving_function = None
+        for compiled in self.metrics:
+            for metric in getattr(compiled, "metrics", ()):
+                if hasattr(metric, "threshold"):
+                    metric.threshold = self.cut
+        return fitted
+
+    def probabilities(self, logits):
+        """What the logits say in numbers between 0 and 1, or None if they only rank."""
+        if self.score_scale is None:
+            return None
+        above = self.score_scale * (logits - self.score_threshold)
+        return 1 / (1 + np.exp(-np.clip(above, -700, 700)))
+
+    def label(self, texts, top_k=None, batch_size=32):
+        """Chooses the labels of a text, or of each text of a list.
+
+        Args:
+            texts: a str or a list of them.
+            top_k: give the best so many labels instead of those above the threshold.
+            batch_size: texts a step.
+
+        Returns:
+            A list of (name, score), best first, for one text; a list of such lists for
+            a list of texts. Scores are probabilities, or logits where there are none.
+        """
+        if isinstance(texts, (str, bytes)):
+            return self.label([texts], top_k, batch_size)[0]
+        if top_k is None and self.cut is None:
+            raise ValueError(NO_THRESHOLD)
+        texts = check_texts(texts)
+        found = [None] * len(texts)
+        for rows, logits in self.score_batches(texts, batch_size):
+            scores = self.probabilities(logits)
+            scores = logits if scores is None else scores
+            order = np.argsort(-logits, axis=-1, kind="stable")[:, :top_k]
+            for place, row in enumerate(rows):
+                chosen = order[place]
+                if top_k is None:
+                    above = logits[place] > np.asarray(self.cut)
+                    chosen = chosen[above[chosen]]
+                names = self.labels.names
+                found[row] = [(names[i], float(scores[place, i])) for i in chosen]
+        return found
+
+    def signature(self):
+        """Makes the function from raw strings to padded label names."""
+        from bat_tf.serving.signatures import labelling_signature
+
+        if self.cut is None:
+            raise ValueError(NO_THRESHOLD)
+        return labelling_signature(self)
+
+    def evaluate_report(self, dataset, batch_size=64, **settings):
+        """Scores a dataset in full: a `LabelReport` with tables by group and label.
+
+        Args:
+            dataset: a `TextDataset` with labels; those the model does not know are left
+                out.
+            batch_size: texts a step.
+            **settings: of `LabelReport.of_chunks`, such as `label_bounds`.
+        """
+        from bat_tf.metrics.label_report import LabelReport
+
+        self.check_data(dataset, "dataset")
+        labels = self.labels.csr(dataset.labels, unknown="skip")
+        return LabelReport.of_chunks(
+            (
+                (logits, labels[rows])
+                for rows, logits in self.score_batches(dataset, batch_size)
+            ),
+            self.labels,
+            self.cut,
+            data=dataset.name,
+            **settings,
+        )
+
+    def describe(self):
+        """What an export says of the model beside its labels and tokens."""
+        return {"score_scale": self.score_scale, "thresholds": self.cut}
+
+
+def word_idf(texts, tokenizer, max_length):
+    """How much each token id says, in the beginnings of these texts."""
+    tokens = pipeline.text_examples(texts, tokenizer, max_length)
+    idf = inverse_document_frequency(tokens["token_ids"], len(tokenizer.vocabulary))
+    idf[tokenizer.vocabulary.index("[UNK]")] = 0.0
+    return idf
+
+
+def start_from_names(layer, labels, tokenizer, strength):
+    """Lets a `BagOfWords` begin with what the labels are called."""
+    names = pipeline.text_examples(labels.names, tokenizer, 32)["token_ids"]
+    layer.start_from_names(names.to_list(), strength)
+
+
+NO_THRESHOLD = (
+    "This model's loss only ranks labels; it has no threshold yet. Fit one with "
+    "`model.fit_thresholds(valid)`, or ask for `top_k` labels."
+)

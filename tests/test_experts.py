@@ -1,0 +1,94 @@
+"""ExpertClassifier: experts on several layers, from texts to a SavedModel."""
+
+import keras
+import numpy as np
+import pytest
+from test_classifier import ENCODER, documents
+
+import bat_tf
+from bat_tf.models import ExpertClassifier
+from bat_tf.models.experts import parse_expert
+
+DEEP = {**ENCODER, "num_layers": 2}
+
+
+@pytest.fixture(scope="module")
+def model():
+    keras.utils.set_random_seed(0)
+    experts = ["D-(2+0)", "A-1", "S"]
+    model = ExpertClassifier.for_data(
+        documents(), experts=experts, pooling="mean", expert_width=8, **DEEP
+    )
+    model.compile(bat_tf.optimizers.Adam(0.01), loss="zlpr", metrics=["micro-f1"])
+    model.fit(documents(), epochs=8, batch_size=16, verbose=0)
+    return model
+
+
+def test_learns_and_reports_as_other_models_do(model):
+    test = documents(40, seed=1)
+    report = model.evaluate_report(test)
+    assert report.values["micro_f1"] > 0.95
+    logs = model.evaluate(test, return_dict=True, verbose=0)
+    assert logs["micro-f1"] == pytest.approx(report.values["micro_f1"], abs=1e-6)
+    assert model.loss.epoch == 8 and model.loss.base.name == "zlpr"
+    assert [name for name, _ in model.label("oil and gas")] == ["energy"]
+
+
+def test_experts_read_what_their_names_say(model):
+    inputs, _ = next(iter(model.batches(documents(8), 8)))
+    assert model(inputs).shape == (8, 3, 3)
+    assert model.get_layer("document_1").layers[0].kernel.shape == (32, 8)
+    assert model.get_layer("attention_2").label_kernel.shape == (3, 16)
+    assert model.get_layer("words").kernel.shape[1] == 3
+
+
+def test_answer_is_the_mean_of_the_experts(vectors):
+    case = vectors["experts/inference"]
+    logits = np.moveaxis(np.float32(case["inputs"]["expert_logits"]), 0, 1)
+    model = ExpertClassifier.for_data(documents(8), experts=["D-1"], **ENCODER)
+    found = 1 / (1 + np.exp(-np.asarray(model.combine(logits))))
+    (expected,) = case["expected"].values()
+    np.testing.assert_allclose(found, expected, atol=2e-5)
+    extreme = np.array([[[900.0, -900.0], [900.0, -800.0]]], "float32")
+    assert np.isfinite(model.combine(extreme)).all()
+
+
+def test_saved_exported_and_tuned(model, tmp_path):
+    texts = documents(6, seed=2).texts
+    model.fit_thresholds(documents(40, seed=1))
+    model.save(tmp_path / "model.keras")
+    again = bat_tf.load(tmp_path / "model.keras")
+    np.testing.assert_allclose(again.scores(texts), model.scores(texts), atol=1e-5)
+    assert again.cut == model.cut
+    assert again.loss.epoch == model.loss.epoch
+    served = bat_tf.load(model.export(tmp_path / "served" / "1"))
+    for ours, theirs in zip(model.label(texts), served.label(texts), strict=True):
+        assert [name for name, _ in ours] == [name for name, _ in theirs]
+
+
+def test_cached_states_and_the_experts_above_them(tmp_path):
+    data = documents(16)
+    encoder = bat_tf.encoders.BertEncoder(
+        40, 8, d_ff=8, num_heads=2, num_layers=2, frozen_layers=1
+    )
+    model = ExpertClassifier.for_data(data, encoder, experts=["D-2", "A-1"])
+    model.compile("adam", "bce")
+    (inputs, _), (stored, _) = (
+        next(iter(model.batches(data, 8, cache=cache))) for cache in (False, True)
+    )
+    np.testing.assert_allclose(model(inputs), model(stored), atol=5e-3)
+    low = ExpertClassifier.for_data(data, encoder, experts=["A-0"])
+    low.compile("adam", "bce")
+    with pytest.raises(ValueError, match="'A-0' reads below layer 1"):
+        low(stored)
+
+
+def test_bad_experts_and_losses():
+    for name, match in (("B-1", "like"), ("D-7", "layers 0 to 6"), ("A-", "like")):
+        with pytest.raises(ValueError, match=match):
+            parse_expert(name, 6)
+    with pytest.raises(ValueError, match="one at least"):
+        ExpertClassifier.for_data(documents(8), experts=[], **ENCODER)
+    model = ExpertClassifier.for_data(documents(8), experts=["D-1"], **ENCODER)
+    with pytest.raises(ValueError, match="a loss for document labels"):
+        model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True))
