@@ -89,7 +89,8 @@ def zlpr_tables(cells, paper):
     yield about(cells)
     adaptive = {row: rows[row] for row in ADAPTIVE if row in rows}
     if paper:
-        yield with_paper(adaptive, paper)
+        note = "the paper, with BERT-base on the raw annotations, which is other data"
+        yield with_paper(adaptive, paper, note)
     else:
         yield tables.markdown(adaptive, S2_COLUMNS) + "\n"
     yield "Losses that only rank have no threshold of their own:\n"
@@ -115,7 +116,7 @@ def winners():
             for column in S2_COLUMNS:
                 best = min if column == "ranking_loss" else max
                 won[best(scores, key=lambda row: scores[row][column])][column] += 1
-    yield f"## Who wins how often (of {runs} comparisons; S2: of 22)\n"
+    yield f"## Who wins how often: data sets and seeds compared {runs}, S2: 22\n"
     head = [f" {column.replace('_', ' ')} |" for column in S2_COLUMNS]
     yield "| |" + "".join(head)
     yield "|---|" + "---|" * len(head)
@@ -151,7 +152,7 @@ def about(cells):
     )
 
 
-def with_paper(rows, table):
+def with_paper(rows, table, note="the paper, with BERT-base"):
     """A table of ours with the printed values in brackets."""
     columns = table["columns"]
     lines = ["| |" + "".join(f" {c.replace('_', ' ')} |" for c in columns)]
@@ -165,7 +166,7 @@ def with_paper(rows, table):
             for c, p in zip(columns, printed, strict=True)
         ]
         lines.append(f"| {row} | " + " | ".join(cells) + " |")
-    return "\n".join([*lines, "\nIn brackets: the paper, with BERT-base.\n"])
+    return "\n".join([*lines, f"\nIn brackets: {note}.\n"])
 
 
 def confused(cells, row, most=4):
