@@ -31,6 +31,13 @@ def grid(tmp_path):
     return tmp_path / "losses.yaml"
 
 
+def write(cell, report):
+    """A result as a run leaves it."""
+    cell.path.parent.mkdir(parents=True, exist_ok=True)
+    settings = cell.settings.to_dict()
+    cell.path.write_text(json.dumps({"settings": settings, "test": report}))
+
+
 def test_cells_are_the_base_with_the_changes_of_a_row(grid):
     cells = Grid.load(grid).cells("results", "runs")
     assert [cell.path.name for cell in cells] == [
@@ -47,10 +54,8 @@ def test_cells_are_the_base_with_the_changes_of_a_row(grid):
 
 def test_only_what_is_missing_is_run(grid, tmp_path):
     cells = Grid.load(grid).cells(tmp_path / "results", tmp_path / "runs")
-    kept = {"test": {"values": {"micro_f1": 0.5}}}
     for cell in cells[1:]:
-        cell.path.parent.mkdir(parents=True, exist_ok=True)
-        cell.path.write_text(json.dumps(kept))
+        write(cell, {"values": {"micro_f1": 0.5}})
     said = []
     run_grid(cells, progress=lambda *state: said.append(state))
     assert said[-1] == (4, 4, [])
@@ -58,7 +63,16 @@ def test_only_what_is_missing_is_run(grid, tmp_path):
     assert result["settings"]["seed"] == 0 and result["versions"]["keras"]
     assert "output" not in result["settings"]
     assert 0 <= result["test"]["values"]["span_f1"] <= 1
-    assert cells[1].result == kept
+    assert cells[1].result["test"] == {"values": {"micro_f1": 0.5}}
+
+
+def test_a_result_of_other_settings_is_not_taken_for_this_one(grid, tmp_path):
+    cells = Grid.load(grid).cells(tmp_path / "results", tmp_path / "runs")
+    write(cells[0], {"values": {}})
+    grid.write_text(grid.read_text().replace("CE: null", "CE: {epochs: 3}"))
+    changed = Grid.load(grid).cells(tmp_path / "results", tmp_path / "runs")
+    with pytest.raises(ValueError, match="CE_0.json is .*: epochs 1 instead of 3"):
+        run_grid(changed)
 
 
 def test_a_run_that_fails_is_named_and_the_others_are_done(grid, tmp_path):
@@ -75,9 +89,7 @@ def test_scores_of_groups_and_spread_over_seeds(grid, tmp_path):
     cells = Grid.load(grid).cells(tmp_path / "results", tmp_path / "runs")
     for cell, score in zip(cells, (0.5, 0.25, 0.7, 0.25), strict=True):
         groups = [{"name": "tail (≤ 8)", "micro_f1": score, "macro_f1": 0.1}]
-        report = {"values": {"micro_f1": score}, "label_groups": groups}
-        cell.path.parent.mkdir(parents=True, exist_ok=True)
-        cell.path.write_text(json.dumps({"test": report}))
+        write(cell, {"values": {"micro_f1": score}, "label_groups": groups})
     rows = tables.summary(cells)
     assert str(rows["CE"]["tail micro_f1"]) == "60.00 ± 14.14"
     assert rows["CE"]["runs"] == 2

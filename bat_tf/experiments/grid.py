@@ -44,7 +44,24 @@ class Cell:
         """What the run came to, or None if it has not been run."""
         if not self.path.exists():
             return None
-        return json.loads(self.path.read_text(encoding="utf-8"))
+        result = json.loads(self.path.read_text(encoding="utf-8"))
+        self._check(result.get("settings", {}))
+        return result
+
+    def _check(self, found):
+        """Raises if a result is of other settings than the cell's."""
+        wanted = self.settings.to_dict()
+        found = RunSettings.of(**{**found, "output": wanted["output"]}).to_dict()
+        other = [
+            f"{name} {found[name]!r} instead of {value!r}"
+            for name, value in wanted.items()
+            if found[name] != value
+        ]
+        if other:
+            raise ValueError(
+                f"{self.path} is the result of other settings: {'; '.join(other)}. "
+                "Remove it to run the cell anew, or name another folder of results."
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,21 +143,25 @@ def run_grid(cells, jobs=1, progress=None):
         RuntimeError: names the cells that failed and their logs; the others are done.
     """
     check_number("jobs", jobs, low=1, integer=True)
-    waiting = [cell for cell in cells if not cell.path.exists()]
+    waiting = [cell for cell in cells if cell.result is None]
     total = sum(cell.settings.epochs for cell in cells)
     running, failed = {}, []
-    while waiting or running:
-        while waiting and len(running) < jobs:
-            cell = waiting.pop(0)
-            running[_start(cell, jobs)] = cell
-        time.sleep(0.5)
-        for process in [p for p in running if p.poll() is not None]:
-            cell = running.pop(process)
-            if process.returncode or not cell.path.exists():
-                failed.append(cell)
-        if progress:
-            epochs = sum(_epochs_done(cell) for cell in cells)
-            progress(epochs, total, list(running.values()))
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                cell = waiting.pop(0)
+                running[_start(cell, jobs)] = cell
+            time.sleep(0.5)
+            for process in [p for p in running if p.poll() is not None]:
+                cell = running.pop(process)
+                if process.returncode or not cell.path.exists():
+                    failed.append(cell)
+            if progress:
+                epochs = sum(_epochs_done(cell) for cell in cells)
+                progress(epochs, total, list(running.values()))
+    finally:
+        for process in running:  # an interrupt stops them too; they can go on later
+            process.terminate()
     if failed:
         logs = ", ".join(str(_log(cell)) for cell in failed)
         raise RuntimeError(

@@ -111,6 +111,7 @@ def plot_groups(rows, path, title, groups=("head", "medium", "tail"), kind="macr
     axes.set_ylabel(f"{kind.replace('_', ' ')} (%)".replace("f1", "F1"))
     axes.set_title(title, loc="left", fontsize=10)
     axes.grid(axis="y", alpha=0.3)
+    axes.set_axisbelow(True)
     axes.legend(ncols=3, fontsize=8)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     picture.savefig(path, dpi=110)
