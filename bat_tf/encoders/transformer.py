@@ -2,8 +2,8 @@
 
 import keras
 
+from bat_tf.encoders.shell import EncoderShell
 from bat_tf.layers.attention import MultiHeadSelfAttention, project
-from bat_tf.layers.embeddings import TokenEmbedding
 from bat_tf.layers.normalization import LayerNorm
 
 
@@ -11,12 +11,17 @@ from bat_tf.layers.normalization import LayerNorm
 class TransformerBlock(keras.layers.Layer):
     """x = LN(x + MHA(x)); x = LN(x + W_2 f(W_1 x)).
 
+    Its relatives have other layers in the place of MHA or of the feed-forward network.
+
     Args:
         num_heads: heads of the attention.
         d_ff: width of the hidden layer.
         activation: name of f.
         dropout: rate after the attention and after the feed-forward network.
         epsilon: of the layer normalisations.
+        attention: a layer of (x, padding_mask) in the place of MHA.
+        feed_forward: a layer of (x, padding_mask) in the place of W_2 f(W_1 x).
+        parallel: whether both parts read x, with one LN for their sum.
     """
 
     def __init__(
@@ -27,6 +32,9 @@ class TransformerBlock(keras.layers.Layer):
         activation="relu",
         dropout=0.0,
         epsilon=1e-6,
+        attention=None,
+        feed_forward=None,
+        parallel=False,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -35,17 +43,28 @@ class TransformerBlock(keras.layers.Layer):
         self.activation = activation
         self.dropout = dropout
         self.epsilon = epsilon
+        self._parts = {"attention": attention, "feed_forward": feed_forward}
         shared = {"dtype": self.dtype_policy}
-        self.attention = MultiHeadSelfAttention(num_heads, name="attention", **shared)
-        self.attention_norm = LayerNorm(epsilon, name="attention_norm", **shared)
+        self.attention = attention or MultiHeadSelfAttention(
+            num_heads, name="attention", **shared
+        )
+        self.feed_forward = feed_forward
+        self.parallel = parallel
+        self.attention_norm = None
+        if not parallel:
+            self.attention_norm = LayerNorm(epsilon, name="attention_norm", **shared)
         self.output_norm = LayerNorm(epsilon, name="output_norm", **shared)
         self.drop = keras.layers.Dropout(dropout, **shared)
         self._function = keras.activations.get(activation)
 
     def build(self, shape):
         width = shape[-1]
-        for layer in (self.attention, self.attention_norm, self.output_norm):
-            layer.build(shape)
+        parts = (self.attention, self.attention_norm, self.output_norm)
+        for layer in (*parts, self.feed_forward):
+            if layer is not None:
+                layer.build(shape)
+        if self.feed_forward is not None:
+            return
         sizes = {"hidden": (width, self.d_ff), "output": (self.d_ff, width)}
         for name, (rows, columns) in sizes.items():
             kernel = self.add_weight(
@@ -59,13 +78,33 @@ class TransformerBlock(keras.layers.Layer):
             setattr(self, f"{name}_weights", (kernel, bias))
 
     def call(self, x, padding_mask, training=None):
-        mixed = self.drop(self.attention(x, padding_mask), training=training)
-        x = self.attention_norm(x + mixed)
-        hidden = self._function(project(x, *self.hidden_weights))
-        mixed = self.drop(project(hidden, *self.output_weights), training=training)
-        return self.output_norm(x + mixed)
+        if self.parallel:
+            mixed = self.attend(x, padding_mask, training)
+            return self.output_norm(
+                x + mixed + self.transform(x, padding_mask, training)
+            )
+        x = self.attention_norm(x + self.attend(x, padding_mask, training))
+        return self.output_norm(x + self.transform(x, padding_mask, training))
+
+    def attend(self, x, padding_mask, training):
+        """The first sub-layer, without its residual."""
+        mixed = self.attention(x, padding_mask, training=training)
+        return self.drop(mixed, training=training)
+
+    def transform(self, x, padding_mask, training):
+        """The second sub-layer, without its residual."""
+        if self.feed_forward is not None:
+            y = self.feed_forward(x, padding_mask, training=training)
+        else:
+            hidden = self._function(project(x, *self.hidden_weights))
+            y = project(hidden, *self.output_weights)
+        return self.drop(y, training=training)
 
     def get_config(self):
+        parts = {
+            name: part and keras.saving.serialize_keras_object(part)
+            for name, part in self._parts.items()
+        }
         return {
             **super().get_config(),
             "num_heads": self.num_heads,
@@ -73,11 +112,21 @@ class TransformerBlock(keras.layers.Layer):
             "activation": self.activation,
             "dropout": self.dropout,
             "epsilon": self.epsilon,
+            "parallel": self.parallel,
+            **parts,
         }
+
+    @classmethod
+    def from_config(cls, config):
+        config = dict(config)
+        for name in ("attention", "feed_forward"):
+            if config.get(name):
+                config[name] = keras.saving.deserialize_keras_object(config[name])
+        return cls(**config)
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
-class TransformerEncoder(keras.layers.Layer):
+class TransformerEncoder(EncoderShell):
     """Embeddings and positions → post-norm Transformer blocks.
 
     With the sizes of S0 (128, 512, 4 heads, 4 layers) and a linear layer of 3 classes
@@ -86,69 +135,12 @@ class TransformerEncoder(keras.layers.Layer):
     Args:
         vocabulary_size: number of token ids.
         d_model: width of the states.
-        d_ff: width of the hidden layers.
-        num_heads: heads of the attention.
-        num_layers: number of blocks.
-        dropout: rate after each part and after the embeddings.
-        word_dropout: share of tokens that training hides, see `TokenEmbedding`.
-        feature_sizes: name → number of values of each feature of the tokens.
+        **kwargs: `d_ff`, `num_heads`, `num_layers`, `dropout`, `word_dropout` and
+            `feature_sizes`, see `EncoderShell`.
 
     Call arguments and returns: see `BATEncoder`.
     """
 
-    def __init__(
-        self,
-        vocabulary_size,
-        d_model=128,
-        *,
-        d_ff=512,
-        num_heads=4,
-        num_layers=4,
-        dropout=0.0,
-        word_dropout=0.0,
-        feature_sizes=None,
-        **kwargs,
-    ):
-        super().__init__(**kwargs)
-        self._settings = {
-            "vocabulary_size": vocabulary_size,
-            "d_model": d_model,
-            "d_ff": d_ff,
-            "num_heads": num_heads,
-            "num_layers": num_layers,
-            "dropout": dropout,
-            "word_dropout": word_dropout,
-            "feature_sizes": dict(feature_sizes or {}),
-        }
-        self.d_model = d_model
-        shared = {"dtype": self.dtype_policy}
-        self.embedding = TokenEmbedding(
-            vocabulary_size,
-            d_model,
-            feature_sizes=feature_sizes,
-            dropout=dropout,
-            word_dropout=word_dropout,
-            name="embedding",
-            **shared,
-        )
-        self.blocks = [
-            TransformerBlock(
-                num_heads, d_ff, dropout=dropout, name=f"block_{number}", **shared
-            )
-            for number in range(1, num_layers + 1)
-        ]
-
-    def build(self, shape):
-        self.embedding.build(shape)
-        for block in self.blocks:
-            block.build((None, None, self.d_model))
-
-    def call(self, inputs, training=None):
-        states = [self.embedding(inputs, training=training)]
-        for block in self.blocks:
-            mask = inputs["padding_mask"]
-            states.append(block(states[-1], mask, training=training))
-        return states
-
-    def get_config(self):
-        return {**super().get_config(), **self._settings}
+    def __init__(self, vocabulary_size, d_model=128, **kwargs):
+        super().__init__(vocabulary_size, d_model, **kwargs)
+        self.stack(TransformerBlock)

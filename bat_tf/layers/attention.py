@@ -4,15 +4,16 @@ import keras
 from keras import ops
 
 
-def project(x, kernel, bias):
+def project(x, kernel, bias=None):
     """X W + b over the last axis, as one product of two matrices.
 
     A product of [B, T, D] with [D, E] is a batch of small ones on the CPU; of
     [B·T, D] with [D, E] it is a single large one.
     """
     flat = ops.matmul(ops.reshape(x, (-1, kernel.shape[0])), kernel)
-    # `ops.add`, not `+`: it becomes a BiasAdd, which TensorFlow fuses with the product.
-    flat = ops.add(flat, bias)
+    if bias is not None:
+        # `ops.add`, not `+`: a BiasAdd, which TensorFlow fuses with the product.
+        flat = ops.add(flat, bias)
     return ops.reshape(flat, (*ops.shape(x)[:-1], kernel.shape[1]))
 
 
@@ -52,16 +53,22 @@ class MultiHeadSelfAttention(keras.layers.Layer):
         num_heads: number of heads; divides the width of the input.
         scale: `"head"` divides the logits by √(D / heads), as the Transformer does;
             `"model"` by √D, as the release of BAT does.
+        use_bias: whether the four products have biases.
 
     Call arguments:
         x: states [B, T, D].
         padding_mask: bool [B, T]; False positions get no attention.
+
+    Other kinds of attention redefine `mix`.
     """
 
-    def __init__(self, num_heads, scale="head", **kwargs):
+    mixtures = 1  # how many tensors of the values' width `mix` returns, head by head
+
+    def __init__(self, num_heads, scale="head", use_bias=True, **kwargs):
         super().__init__(**kwargs)
         self.num_heads = num_heads
         self.scale = scale
+        self.use_bias = use_bias
 
     def build(self, shape):
         width = shape[-1]
@@ -79,26 +86,36 @@ class MultiHeadSelfAttention(keras.layers.Layer):
         self.qkv_kernel = self.add_weight(
             name="qkv_kernel", shape=(width, 3 * width), initializer=glorot
         )
-        self.qkv_bias = self.add_weight(
-            name="qkv_bias", shape=(3 * width,), initializer="zeros"
-        )
+        self.qkv_bias = self.output_bias = None
+        if self.use_bias:
+            self.qkv_bias = self.add_weight(
+                name="qkv_bias", shape=(3 * width,), initializer="zeros"
+            )
         self.output_kernel = self.add_weight(
-            name="output_kernel", shape=(width, width), initializer="glorot_uniform"
+            name="output_kernel",
+            shape=(self.mixtures * width, width),
+            initializer="glorot_uniform",
         )
-        self.output_bias = self.add_weight(
-            name="output_bias", shape=(width,), initializer="zeros"
-        )
+        if self.use_bias:
+            self.output_bias = self.add_weight(
+                name="output_bias", shape=(width,), initializer="zeros"
+            )
 
-    def call(self, x, padding_mask):
+    def call(self, x, padding_mask, training=None):
         qkv = project(x, self.qkv_kernel, self.qkv_bias)
-        query, key, value = split_heads(qkv, 3, self.num_heads)
-        bias = padding_bias(padding_mask, self.compute_dtype)
-        mixed = attend(query, key, value, bias, self._factor)
+        heads = split_heads(qkv, 3, self.num_heads)
+        mixed = self.mix(*heads, padding_mask, training)
         return project(join_heads(mixed), self.output_kernel, self.output_bias)
+
+    def mix(self, query, key, value, padding_mask, training):
+        """What each query takes from the values, all [B, heads, T, depth]."""
+        bias = padding_bias(padding_mask, self.compute_dtype)
+        return attend(query, key, value, bias, self._factor)
 
     def get_config(self):
         return {
             **super().get_config(),
             "num_heads": self.num_heads,
             "scale": self.scale,
+            "use_bias": self.use_bias,
         }
