@@ -2,10 +2,18 @@
 
 import keras
 import numpy as np
+import pytest
+import scipy.sparse
 import tensorflow as tf
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from bat_tf.layers.bag_of_words import BagOfWords, inverse_document_frequency
+from bat_tf.layers.bag_of_words import (
+    BagOfWords,
+    SparseBagOfWords,
+    inverse_document_frequency,
+    pairs_with_names,
+    word_label_pairs,
+)
 
 TEXTS = ["a b b c", "c c c c d", "e", "a e e d d d"]
 IDS = {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
@@ -58,3 +66,58 @@ def test_names_of_labels_are_a_first_guess():
     logits = np.asarray(layer(ids, mask))
     assert logits[0, 0] > 0 and not logits[1:, 0].any()
     assert logits[0, 1] > 0 and logits[3, 1] > 0 and not logits[1:3, 1].any()
+
+
+def test_sparse_kernel_equals_the_dense_one():
+    rows, ids, mask = batch()
+    idf = inverse_document_frequency(rows, 7)
+    kernel = np.random.default_rng(0).normal(size=(7, 3)).astype("float32")
+    kernel[:, 1] = 0
+    dense = BagOfWords(3, idf, use_bias=True)
+    dense.build(None)
+    words, labels = np.nonzero(kernel)
+    sparse = SparseBagOfWords(3, idf, len(words), use_bias=True)
+    sparse.set_pairs(words[::-1], labels[::-1], kernel[words, labels][::-1])
+    for layer in (dense, sparse):
+        layer.label_bias.assign([1.0, 2.0, 3.0])
+    dense.kernel.assign(kernel)
+    np.testing.assert_allclose(sparse(ids, mask), dense(ids, mask), rtol=1e-5)
+    assert not np.any(sparse(ids, np.zeros_like(mask)) - sparse.label_bias)
+    gradients = []
+    for layer in (dense, sparse):
+        with tf.GradientTape() as tape:
+            total = tf.reduce_sum(tf.square(layer(ids, mask)))
+        gradients.append(
+            tf.convert_to_tensor(tape.gradient(total, layer.kernel.value)).numpy()
+        )
+    np.testing.assert_allclose(gradients[1], gradients[0][words, labels], rtol=1e-4)
+    again = keras.layers.deserialize(keras.layers.serialize(sparse))
+    assert again.get_config() == sparse.get_config()
+    with pytest.raises(ValueError, match="num_pairs"):
+        sparse.set_pairs([1], [2])
+
+
+def test_pairs_are_those_of_the_texts_the_telling_ones_first():
+    rows, *_ = batch()
+    labels = scipy.sparse.csr_matrix([[1, 0], [1, 1], [1, 0], [0, 1]])
+    words, found = word_label_pairs(rows, labels, 7, most=2)
+    pairs = set(zip(words.tolist(), found.tolist(), strict=True))
+    # b is in the first text alone, whose only label is 0; d never without label 1.
+    assert pairs >= {(IDS["b"], 0), (IDS["d"], 1)}
+    assert (IDS["b"], 1) not in pairs
+    words, found = word_label_pairs(rows, labels, 7, most=1)
+    assert len(words) == len(set(words)) == 5
+    assert found[words.tolist().index(IDS["d"])] == 1
+
+
+def test_names_join_the_pairs():
+    rows, ids, mask = batch()
+    idf = inverse_document_frequency(rows, 7)
+    pairs = np.array([IDS["a"]]), np.array([1])
+    kernel = pairs_with_names(pairs, [[IDS["b"]], [IDS["a"], 6]], idf, 0.2)
+    layer = SparseBagOfWords(2, idf, len(kernel[0]))
+    layer.set_pairs(*kernel)
+    dense = BagOfWords(2, idf)
+    dense.build(None)
+    dense.start_from_names([[IDS["b"]], [IDS["a"], 6]], 0.2 * dense.gain)
+    np.testing.assert_allclose(layer(ids, mask), dense(ids, mask), rtol=1e-5)

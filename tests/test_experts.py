@@ -6,6 +6,7 @@ import pytest
 from test_classifier import ENCODER, documents
 
 import bat_tf
+from bat_tf.data import LabelSpace
 from bat_tf.models import ExpertClassifier
 from bat_tf.models.experts import parse_expert
 
@@ -37,7 +38,7 @@ def test_learns_and_reports_as_other_models_do(model):
 def test_experts_read_what_their_names_say(model):
     inputs, _ = next(iter(model.batches(documents(8), 8)))
     assert model(inputs).shape == (8, 3, 3)
-    assert model.get_layer("document_1").layers[0].kernel.shape == (32, 8)
+    assert model.get_layer("document_1").hidden.kernel.shape == (32, 8)
     assert model.get_layer("attention_2").label_kernel.shape == (3, 16)
     assert model.get_layer("words").kernel.shape[1] == 3
 
@@ -81,6 +82,48 @@ def test_cached_states_and_the_experts_above_them(tmp_path):
     low.compile("adam", "bce")
     with pytest.raises(ValueError, match="'A-0' reads below layer 1"):
         low(stored)
+
+
+def test_candidates_learn_what_all_labels_do(tmp_path):
+    """Beside three labels that texts have, thirty that none has."""
+    data = documents()
+    space = LabelSpace.fit(data.labels)
+    names = [*space.names, *(f"other {number}" for number in range(30))]
+    counts = [*space.counts, *[1] * 30]
+    space = LabelSpace(names, counts=counts, num_examples=space.num_examples)
+    keras.utils.set_random_seed(0)
+    model = ExpertClassifier.for_data(
+        data,
+        labels=space,
+        experts=["D-1", "A-0", "S"],
+        candidates=8,
+        pairs_per_word=4,
+        expert_width=8,
+        **ENCODER,
+    )
+    model.compile(bat_tf.optimizers.Adam(0.01), loss="bce", metrics=["micro-f1"])
+    model.fit(data, validation_data=data, epochs=8, batch_size=16, verbose=0)
+    inputs, _ = next(iter(model.batches(data, 8)))
+    assert model(inputs).shape == (8, 3, 33)
+    some = keras.ops.arange(8, dtype="int32")
+    assert model(inputs | {"candidates": some}).shape == (8, 3, 8)
+    test = documents(40, seed=1)
+    assert model.evaluate_report(test).values["micro_f1"] > 0.95
+    model.save(tmp_path / "model.keras")
+    again = bat_tf.load(tmp_path / "model.keras")
+    np.testing.assert_allclose(again.scores(test), model.scores(test), atol=1e-5)
+    np.testing.assert_array_equal(again.choose.hard, model.choose.hard)
+    again.fit(data, epochs=1, verbose=0)
+
+
+def test_begins_at_how_frequent_labels_are():
+    model = ExpertClassifier.for_data(
+        documents(), experts=["D-1", "A-1", "S"], name_strength=0, **ENCODER
+    )
+    share = model.labels.counts / model.labels.num_examples
+    for name in ("document_1", "words"):
+        found = 1 / (1 + np.exp(-model.get_layer(name).label_bias.numpy()))
+        np.testing.assert_allclose(found, share, rtol=1e-5)
 
 
 def test_bad_experts_and_losses():

@@ -1,8 +1,11 @@
 """One state of a text, whatever padding follows it."""
 
+import math
+
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from bat_tf.layers import Pooling
 from bat_tf.layers.pooling import POOLINGS
@@ -48,6 +51,56 @@ def test_half_precision_stays_finite(mode, policy):
     assert np.isfinite(np.asarray(keras.ops.cast(pooled, "float32"))).all()
 
 
+def chunked(states, mask, chunks):
+    """The definition of XML-CNN's pooling, one text and one chunk at a time."""
+    rows = []
+    for text, real in zip(states, mask, strict=True):
+        text, parts = text[real], []
+        for i in range(chunks):
+            start = math.floor(i * len(text) / chunks)
+            end = math.ceil((i + 1) * len(text) / chunks)
+            parts.append(text[start:end].max(0))
+        rows.append(np.concatenate(parts))
+    return np.stack(rows)
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 3, 8])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_chunks_are_those_of_the_definition(chunks, compiled):
+    rng = np.random.default_rng(1)
+    states = rng.normal(size=(13, 13, 3)).astype("float32")
+    mask = np.arange(13) <= np.arange(13)[:, None]
+    mask[12, [0, 4]] = False  # padding need not be at the end
+    layer = Pooling("chunks", num_chunks=chunks)
+    call = tf.function(layer, jit_compile=compiled)
+    found = call(tf.constant(states), tf.constant(mask))
+    np.testing.assert_allclose(found, chunked(states, mask, chunks))
+
+
+def test_chunks_are_saved_and_the_gradient_is_of_the_largest(tmp_path):
+    states, mask = states_and_mask()
+    inputs = keras.Input((None, 3)), keras.Input((None,), dtype="bool")
+    model = keras.Model(inputs, Pooling("chunks", num_chunks=2)(*inputs))
+    assert model.output_shape == (None, 6)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(again((states, mask)), model((states, mask)))
+    with tf.GradientTape() as tape:
+        tape.watch(states := tf.constant(states))
+        total = tf.reduce_sum(Pooling("chunks", num_chunks=4)(states, mask))
+    gradient = tape.gradient(total, states).numpy()
+    # Four chunks: each token once in the long text, each of two twice in the short.
+    np.testing.assert_array_equal(gradient[0], np.ones((4, 3)))
+    np.testing.assert_array_equal(gradient[1], [[2] * 3, [2] * 3, [0] * 3, [0] * 3])
+
+
+def test_bad_settings_are_named():
+    with pytest.raises(ValueError, match="`num_chunks` must be"):
+        Pooling("chunks", num_chunks=0)
+
+
 def test_an_unknown_mode_gets_the_list():
-    with pytest.raises(ValueError, match="'first', 'mean', 'max', 'attention'"):
+    with pytest.raises(
+        ValueError, match="'first', 'mean', 'max', 'attention', 'chunks'"
+    ):
         Pooling("median")

@@ -1,13 +1,27 @@
 """Encoders: token ids → the states of every layer, by class and by name."""
 
 from bat_tf._registry import build
+from bat_tf.encoders.admin import AdminEncoder
 from bat_tf.encoders.bat import BATEncoder
 from bat_tf.encoders.bert import BertEncoder, backbone_folder, find_minilm
+from bat_tf.encoders.bilstm import BiLSTMEncoder
+from bat_tf.encoders.cnn import CNNEncoder
+from bat_tf.encoders.informer import InformerEncoder
+from bat_tf.encoders.muse import MuseEncoder
+from bat_tf.encoders.performer import PerformerEncoder
+from bat_tf.encoders.switch import SwitchEncoder
 from bat_tf.encoders.transformer import TransformerEncoder
 
 __all__ = [
+    "AdminEncoder",
     "BATEncoder",
     "BertEncoder",
+    "BiLSTMEncoder",
+    "CNNEncoder",
+    "InformerEncoder",
+    "MuseEncoder",
+    "PerformerEncoder",
+    "SwitchEncoder",
     "TransformerEncoder",
     "backbone_folder",
     "find_minilm",
@@ -18,6 +32,13 @@ _NAMES = {
     "bat": (BATEncoder, {}),
     "transformer": (TransformerEncoder, {}),
     "bert": (BertEncoder, {}),
+    "admin": (AdminEncoder, {}),
+    "muse": (MuseEncoder, {}),
+    "switch": (SwitchEncoder, {}),
+    "performer": (PerformerEncoder, {}),
+    "informer": (InformerEncoder, {}),
+    "bilstm": (BiLSTMEncoder, {}),
+    "cnn": (CNNEncoder, {}),
 }
 
 
@@ -25,7 +46,9 @@ def get(name, /, **settings):
     """Returns the encoder called `name`.
 
     Args:
-        name: `bat`, `transformer` or `bert`.
+        name: `bat`, `transformer` or `bert`, or one that S0 compares them with:
+            `admin`, `muse`, `switch`, `performer` or `informer`; or one of S3's
+            baselines: `bilstm` (AttentionXML) or `cnn` (XML-CNN).
         **settings: arguments of its class.
 
     Returns:

@@ -163,6 +163,12 @@ class RunSettings:
         """The settings as plain values."""
         return dataclasses.asdict(self)
 
+    @property
+    def scoring(self):
+        """What scoring texts takes beside the texts."""
+        kept = self.task == "labels" and isinstance(self.cache_backbone, str)
+        return {"cache_backbone": self.cache_backbone} if kept else {}
+
 
 def run(settings, verbose="auto"):
     """Trains a model as the settings say, or continues where a kill stopped it.
@@ -188,7 +194,9 @@ def run(settings, verbose="auto"):
     report["parameters"] = model.count_params()
     for name, part in (("valid", valid), ("test", test)):
         if part is not None:
-            full = model.evaluate_report(part, **settings.report_settings)
+            full = model.evaluate_report(
+                part, **settings.scoring, **settings.report_settings
+            )
             report[name] = full.to_dict()
     with atomic_write(folder / "report.json") as file:
         json.dump(report, file, indent=1)
@@ -212,7 +220,8 @@ def _trained(settings, train, valid, folder, verbose):
     )
     best = load(folder)
     if settings.task == "labels" and settings.thresholds != "none":
-        best.fit_thresholds(valid, per_label=settings.thresholds == "per-label")
+        per_label = settings.thresholds == "per-label"
+        best.fit_thresholds(valid, per_label=per_label, **settings.scoring)
         training.save_model(best, folder / "best.keras")
     return best
 

@@ -2,9 +2,16 @@
 
 import keras
 import numpy as np
+import scipy.sparse
+import tensorflow as tf
 from keras import ops
 
+from bat_tf._validation import check_number, sentence
 from bat_tf.optimizers import share_second_moment
+
+# TF-IDF values and the steps of an optimizer are small; without a gain the kernel would
+# lag behind the rest of a model.
+GAIN = 50.0
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
@@ -21,8 +28,8 @@ class BagOfWords(keras.layers.Layer):
     Args:
         num_labels: width of the logits.
         idf: how much each token id says; 0 leaves it out.
-        gain: g. TF-IDF values and the steps of an optimizer are small; without a gain
-            the kernel would lag behind the rest of a model.
+        gain: g, which lets the kernel keep up with the rest of a model.
+        use_bias: whether each label has a bias; not where other logits are added.
 
     Call arguments:
         token_ids: [B, T].
@@ -35,19 +42,24 @@ class BagOfWords(keras.layers.Layer):
         TensorShape([1, 2])
     """
 
-    def __init__(self, num_labels, idf, gain=50.0, **kwargs):
+    def __init__(self, num_labels, idf, gain=GAIN, use_bias=False, **kwargs):
         super().__init__(**kwargs)
         self.num_labels = num_labels
         self.idf = np.asarray(idf, "float32")
         self.gain = gain
+        self.use_bias = use_bias
 
     def build(self, *_):
-        self.kernel = self.add_weight(
-            name="kernel",
-            shape=(len(self.idf), self.num_labels),
-            initializer="zeros",
-        )
+        self._build_weights(len(self.idf), self.num_labels)
+
+    def _build_weights(self, *shape):
+        self.kernel = self.add_weight(name="kernel", shape=shape, initializer="zeros")
         share_second_moment(self.kernel)
+        self.label_bias = None
+        if self.use_bias:
+            self.label_bias = self.add_weight(
+                name="label_bias", shape=(self.num_labels,), initializer="zeros"
+            )
 
     def start_from_names(self, names, strength=10.0):
         """Begins with the guess that a label applies where its name is in the text.
@@ -61,27 +73,18 @@ class BagOfWords(keras.layers.Layer):
             strength: how much the name counts before training.
         """
         kernel = np.zeros(self.kernel.shape, "float32")
-        for label, tokens in enumerate(names):
-            tokens = np.unique(np.asarray(tokens, int))
-            total = self.idf[tokens].sum()
-            if total:
-                share = self.idf[tokens] / total
-                kernel[tokens, label] = strength / self.gain * share
+        words, labels, shares = name_shares(names, self.idf)
+        kernel[words, labels] = strength / self.gain * shares
         self.kernel.assign(kernel)
 
     def call(self, token_ids, padding_mask):
-        same = ops.equal(token_ids[:, :, None], token_ids[:, None, :])
-        same = ops.logical_and(same, padding_mask[:, None, :])
-        count = ops.maximum(ops.sum(ops.cast(same, "float32"), axis=-1), 1.0)
-        idf = ops.take(ops.convert_to_tensor(self.idf), token_ids, axis=0)
-        value = ops.where(padding_mask, idf * (1.0 + ops.log(count)), 0.0)
-        # Each of a word's `count` tokens carries its share of the word.
-        share = value / count
-        norm = ops.sqrt(ops.sum(value * share, axis=-1, keepdims=True))
-        share = ops.divide_no_nan(self.gain * share, norm)
+        share = self.gain * word_shares(token_ids, padding_mask, self.idf)
         rows = ops.take(self.kernel, token_ids, axis=0)
         share = ops.cast(share, rows.dtype)
-        return ops.squeeze(ops.matmul(share[:, None, :], rows), 1)
+        return self._add_bias(ops.squeeze(ops.matmul(share[:, None, :], rows), 1))
+
+    def _add_bias(self, logits):
+        return logits if self.label_bias is None else logits + self.label_bias
 
     def get_config(self):
         return {
@@ -89,7 +92,198 @@ class BagOfWords(keras.layers.Layer):
             "num_labels": self.num_labels,
             "idf": self.idf.tolist(),
             "gain": self.gain,
+            "use_bias": self.use_bias,
         }
+
+
+@keras.saving.register_keras_serializable(package="bat_tf")
+class SparseBagOfWords(BagOfWords):
+    """`BagOfWords` whose kernel has weights for some pairs of word and label alone.
+
+    A kernel of all words and labels has a billion weights where a language's words meet
+    the labels of a library, and nearly all of them belong to pairs that no text has.
+    `set_pairs` takes those that are worth a weight; all others are 0 and stay so.
+
+    Padding: masked tokens take no part. Not for XLA: how many pairs a batch touches is
+    known when its words are.
+
+    Args:
+        num_labels: width of the logits.
+        idf: how much each token id says; 0 leaves it out.
+        num_pairs: number of weights.
+        **kwargs: see `BagOfWords`.
+
+    Call arguments: see `BagOfWords`.
+
+    Example:
+        >>> import numpy as np
+        >>> layer = SparseBagOfWords(3, idf=[0.0, 1.0, 2.0], num_pairs=2)
+        >>> layer.set_pairs(words=[1, 2], labels=[2, 0], weights=[0.1, 0.2])
+        >>> layer(np.array([[1]]), np.ones((1, 1), bool)).numpy().round(1).tolist()
+        [[0.0, 0.0, 5.0]]
+    """
+
+    supports_jit = False
+
+    def __init__(self, num_labels, idf, num_pairs, **kwargs):
+        super().__init__(num_labels, idf, **kwargs)
+        self.num_pairs = check_number("num_pairs", num_pairs, low=1, integer=True)
+
+    def build(self, *_):
+        def place(name, size):
+            return self.add_weight(
+                name=name,
+                shape=(size,),
+                initializer="zeros",
+                dtype="int32",
+                trainable=False,
+            )
+
+        # The pairs of word w are splits[w] to splits[w + 1].
+        self.splits = place("splits", len(self.idf) + 1)
+        self.pair_labels = place("pair_labels", self.num_pairs)
+        self._build_weights(self.num_pairs)
+
+    def set_pairs(self, words, labels, weights=None):
+        """Says which pairs have a weight.
+
+        Args:
+            words: token id of each pair, `num_pairs` of them.
+            labels: label id of each pair.
+            weights: their weights to begin with; None is 0.
+        """
+        if not self.built:
+            self.build()
+        words, labels = np.asarray(words), np.asarray(labels)
+        if len(words) != self.num_pairs or len(labels) != self.num_pairs:
+            expected = f"of `num_pairs`, {self.num_pairs}, words and labels"
+            raise ValueError(sentence("words", expected, (len(words), len(labels))))
+        order = np.lexsort((labels, words))
+        counts = np.bincount(words, minlength=len(self.idf))
+        self.splits.assign(np.concatenate([[0], np.cumsum(counts)]))
+        self.pair_labels.assign(labels[order])
+        weights = np.zeros(self.num_pairs) if weights is None else np.asarray(weights)
+        self.kernel.assign(weights[order])
+
+    def call(self, token_ids, padding_mask):
+        share = word_shares(token_ids, padding_mask, self.idf)
+        text, place = tf.unstack(tf.where(share > 0), axis=1)
+        at = tf.stack([text, place], axis=1)
+        word, share = tf.gather_nd(token_ids, at), tf.gather_nd(share, at)
+        first = tf.gather(self.splits.value, word)
+        count = tf.gather(self.splits.value, word + 1) - first
+        # The pairs of all words one after the other, and which word each is of.
+        owner = tf.repeat(tf.range(tf.size(word)), count)
+        before = tf.cumsum(count, exclusive=True)
+        pair = tf.range(tf.size(owner)) - tf.gather(before - first, owner)
+        label = tf.cast(tf.gather(self.pair_labels.value, pair), text.dtype)
+        weight = tf.gather(tf.convert_to_tensor(self.kernel), pair)
+        part = weight * tf.cast(tf.gather(self.gain * share, owner), weight.dtype)
+        rows = tf.cast(tf.shape(token_ids)[0], text.dtype)
+        # One flat index: a text's label.
+        index = tf.gather(text, owner) * self.num_labels + label
+        logits = tf.math.unsorted_segment_sum(part, index, rows * self.num_labels)
+        return self._add_bias(tf.reshape(logits, (-1, self.num_labels)))
+
+    def compute_output_shape(self, token_ids_shape, *_):
+        return (token_ids_shape[0], self.num_labels)
+
+    def get_config(self):
+        return {**super().get_config(), "num_pairs": self.num_pairs}
+
+
+def word_shares(token_ids, padding_mask, idf):
+    """The TF-IDF of each token's word, shared out among the word's tokens: [B, T].
+
+    Args:
+        token_ids: [B, T].
+        padding_mask: bool [B, T].
+        idf: of each token id.
+    """
+    same = ops.equal(token_ids[:, :, None], token_ids[:, None, :])
+    same = ops.logical_and(same, padding_mask[:, None, :])
+    count = ops.maximum(ops.sum(ops.cast(same, "float32"), axis=-1), 1.0)
+    idf = ops.take(ops.convert_to_tensor(idf), token_ids, axis=0)
+    value = ops.where(padding_mask, idf * (1.0 + ops.log(count)), 0.0)
+    share = value / count
+    norm = ops.sqrt(ops.sum(value * share, axis=-1, keepdims=True))
+    return ops.divide_no_nan(share, norm)
+
+
+def name_shares(names, idf):
+    """The share that each word has in what a label's name says.
+
+    Args:
+        names: for each label, the token ids of its name.
+        idf: how much each token id says.
+
+    Returns:
+        (words, labels, shares): three arrays; the shares of a label add up to 1.
+
+    >>> words, labels, shares = name_shares([[1], [1, 2]], np.array([0, 1.0, 3.0]))
+    >>> labels.tolist(), shares.tolist()
+    ([0, 1, 1], [1.0, 0.25, 0.75])
+    """
+    words = [np.unique(np.asarray(tokens, "int64")) for tokens in names]
+    words = [tokens[idf[tokens] > 0] for tokens in words]
+    labels = np.repeat(np.arange(len(words)), [len(tokens) for tokens in words])
+    words = np.concatenate([np.zeros(0, "int64"), *words])
+    total = np.bincount(labels, idf[words], minlength=len(names))
+    return words, labels, idf[words] / total[labels]
+
+
+def pairs_with_names(pairs, names, idf, strength):
+    """Pairs of words and labels, those of the labels' names among them.
+
+    Args:
+        pairs: (words, labels), such as `word_label_pairs` returns.
+        names: for each label, the token ids of its name.
+        idf: how much each token id says; a word without takes no part.
+        strength: what the pairs of a name share out among them.
+
+    Returns:
+        (words, labels, weights): what `SparseBagOfWords.set_pairs` takes.
+    """
+    total = len(names)
+    keys = np.asarray(pairs[0], "int64") * total + pairs[1]
+    words, labels, shares = name_shares(names, idf)
+    named = words * total + labels
+    every = np.union1d(keys[idf[keys // total] > 0], named)
+    weights = np.zeros(len(every), "float32")
+    weights[np.searchsorted(every, named)] = strength * shares
+    return every // total, every % total, weights
+
+
+def word_label_pairs(token_ids, labels, vocabulary_size, most):
+    """The pairs of word and label that training texts have, the telling ones of each.
+
+    A pair is judged by c log(c N / (n_word n_label)), its part in the mutual
+    information of words and labels, with c texts of N that have both.
+
+    Args:
+        token_ids: RaggedTensor, a row a text.
+        labels: SciPy CSR [N, L].
+        vocabulary_size: number of token ids.
+        most: pairs that a word has at most.
+
+    Returns:
+        (words, labels): two arrays of ids; the best pair of each word comes first.
+    """
+    ids, splits = token_ids.flat_values.numpy(), token_ids.row_splits.numpy()
+    shape = (len(splits) - 1, vocabulary_size)
+    texts = scipy.sparse.csr_matrix((np.ones(len(ids), "float32"), ids, splits), shape)
+    texts.sum_duplicates()
+    texts.data[:] = 1
+    labels = labels.astype("float32")
+    both = (texts.T @ labels).tocoo()
+    of_word, of_label = (np.asarray(x.sum(axis=0)).ravel() for x in (texts, labels))
+    expected = of_word[both.row] * of_label[both.col] / shape[0]
+    gain = both.data * np.log(both.data / expected)
+    order = np.lexsort((-gain, both.row))
+    words = both.row[order]
+    starts = np.searchsorted(words, np.arange(vocabulary_size))
+    kept = np.arange(len(words)) - starts[words] < most
+    return words[kept], both.col[order][kept]
 
 
 def inverse_document_frequency(token_ids, vocabulary_size):

@@ -45,8 +45,9 @@ class LabelAttention(keras.layers.Layer):
     Call arguments:
         states: [B, T, D].
         padding_mask: bool [B, T].
-        labels: optional label ids [B, C], -1 where a text has no more. Only these are
-            scored; in place of -1 stands a very low logit that nothing is learnt from.
+        labels: optional label ids. Only these are scored: [C] for all texts alike, in
+            chunks too; or [B, C], -1 where a text has no more, in whose place stands a
+            very low logit that nothing is learnt from.
 
     Returns:
         Logits [B, L], or [B, C] for `labels`.
@@ -91,21 +92,24 @@ class LabelAttention(keras.layers.Layer):
         states, projected = self._prepare(states, padding_mask)
         bias = at_least_float32(self.hidden_bias.value)
         kernel = at_least_float32(self.output_kernel.value)[:, 0]
-        if labels is None:
+        if labels is not None:
+            labels = self._check_labels(labels)
+        if labels is None or len(labels.shape) == 1:
             rows = tf.convert_to_tensor(self.label_kernel.value)
+            if labels is not None:
+                rows = tf.gather(rows, labels)
             budget = int(self.memory_mib * MEBIBYTE)
             logits = _all_labels(
                 states, projected, padding_mask, rows, bias, kernel, budget
             )
         else:
-            labels = self._check_labels(labels)
             rows = self._rows(labels, states.dtype)
             weights = _attend(states, padding_mask, rows)
             logits = _score(_hidden(weights, projected, bias), kernel)
         logits = logits + ops.cast(self.output_bias, logits.dtype)
         learns = ops.any(padding_mask, axis=1, keepdims=True)
         logits = ops.where(learns, logits, ops.stop_gradient(logits))
-        if labels is not None:
+        if labels is not None and len(labels.shape) == 2:
             lowest = -3e4 if self.compute_dtype == "float16" else -1e9
             logits = ops.where(labels < 0, lowest, logits)
         return ops.cast(logits, self.compute_dtype)
@@ -141,11 +145,13 @@ class LabelAttention(keras.layers.Layer):
 
     def _check_labels(self, labels):
         labels = ops.convert_to_tensor(labels)
-        if len(labels.shape) != 2 or not tf.as_dtype(labels.dtype).is_integer:
-            expected = "label ids [B, C], integers"
+        right = len(labels.shape) in (1, 2) and tf.as_dtype(labels.dtype).is_integer
+        if not right:
+            expected = "label ids [C] or [B, C], integers"
             raise ValueError(sentence("labels", expected, labels))
         labels = ops.cast(labels, "int32")
-        wrong = (labels < -1) | (labels >= self.num_labels)
+        lowest = -1 if len(labels.shape) == 2 else 0
+        wrong = (labels < lowest) | (labels >= self.num_labels)
         expected = f"label ids below {self.num_labels}, or -1"
         if not tf.executing_eagerly():
             # XLA leaves this out; the last label then stands in for those beyond it.

@@ -4,9 +4,9 @@ import keras
 from keras import ops
 
 from bat_tf._numerics import LARGE_NEGATIVE
-from bat_tf._validation import check_choice
+from bat_tf._validation import check_choice, check_number
 
-POOLINGS = ("first", "mean", "max", "attention")
+POOLINGS = ("first", "mean", "max", "attention", "chunks")
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
@@ -21,10 +21,17 @@ class Pooling(keras.layers.Layer):
             the softmax of a learnt score of each token.
             With dropout in the encoder, do without `"max"`: the largest of many noisy
             states is mostly noise, which is gone when the model is used.
+            `"chunks"` is the dynamic max pooling of XML-CNN: of p chunks of the n
+            tokens, chunk i from ⌊i n/p⌋ up to ⌈(i+1) n/p⌉, the largest of each, side
+            by side. Chunks of a text with less than p tokens overlap.
+        num_chunks: p of `"chunks"`.
 
     Call arguments:
         states: [B, T, D].
         padding_mask: bool [B, T].
+
+    Returns:
+        [B, D], or [B, p · D] of `"chunks"`.
 
     Example:
         >>> import numpy as np
@@ -32,11 +39,18 @@ class Pooling(keras.layers.Layer):
         >>> mask = np.array([[True, True, False]])
         >>> Pooling("mean")(states, mask).numpy().tolist()
         [[2.0, 3.0]]
+        >>> Pooling("chunks", num_chunks=2)(states, mask).numpy().tolist()
+        [[1.0, 4.0, 3.0, 2.0]]
+
+    Reference:
+        `"chunks"`: Liu et al., Deep learning for extreme multi-label text
+        classification, SIGIR 2017; S3 has it as a baseline.
     """
 
-    def __init__(self, mode="mean", **kwargs):
+    def __init__(self, mode="mean", num_chunks=8, **kwargs):
         super().__init__(**kwargs)
         self.mode = check_choice("mode", mode, POOLINGS)
+        self.num_chunks = check_number("num_chunks", num_chunks, low=1, integer=True)
 
     def build(self, shape):
         if self.mode == "attention":
@@ -49,9 +63,9 @@ class Pooling(keras.layers.Layer):
         if self.mode == "first":
             return states[:, 0] * ops.cast(mask[:, 0], states.dtype)
         if self.mode == "max":
-            lowest = ops.cast(-3e4 if states.dtype == "float16" else -1e9, states.dtype)
-            largest = ops.max(ops.where(mask, states, lowest), axis=1)
-            return ops.where(ops.any(mask, axis=1), largest, 0.0)
+            return _largest(states, mask, axis=1)
+        if self.mode == "chunks":
+            return self._chunks(states, padding_mask)
         if self.mode == "mean":
             weights = ops.cast(mask, "float32")
         else:
@@ -63,5 +77,35 @@ class Pooling(keras.layers.Layer):
         mean = ops.divide_no_nan(total, ops.sum(weights, axis=1))
         return ops.cast(mean, states.dtype)
 
+    def _chunks(self, states, padding_mask):
+        batch, length, _ = ops.shape(states)
+        width, chunks = states.shape[-1], self.num_chunks
+        numbers = ops.arange(chunks)
+        real = ops.sum(ops.cast(padding_mask, "int32"), axis=1, keepdims=True)
+        starts = numbers * real // chunks
+        ends = -(-(numbers + 1) * real // chunks)
+        # Each chunk's own tokens are gathered, about T in all, and not p times T. None
+        # has more than ⌈T/p⌉ + 1 of them: its two ends may both reach into a token.
+        places = starts[..., None] + ops.arange(-(-length // chunks) + 1)
+        inside = ops.reshape(places < ends[..., None], (batch, -1))
+        places = ops.reshape(ops.minimum(places, length - 1), (batch, -1))
+        # The i-th real token, wherever padding is.
+        order = ops.argsort(
+            ops.where(padding_mask, 0, length) + ops.arange(length), axis=1
+        )
+        places = ops.take_along_axis(order, places, axis=1)
+        found = ops.take_along_axis(states, places[..., None], axis=1)
+        found = ops.reshape(found, (batch, chunks, -1, width))
+        inside = ops.reshape(inside, (batch, chunks, -1, 1))
+        return ops.reshape(_largest(found, inside, axis=2), (batch, chunks * width))
+
     def get_config(self):
-        return {**super().get_config(), "mode": self.mode}
+        config = {"mode": self.mode, "num_chunks": self.num_chunks}
+        return {**super().get_config(), **config}
+
+
+def _largest(states, mask, axis):
+    """The maximum where the mask is True, and 0 where it is nowhere."""
+    lowest = ops.cast(-3e4 if states.dtype == "float16" else -1e9, states.dtype)
+    largest = ops.max(ops.where(mask, states, lowest), axis=axis)
+    return ops.where(ops.any(mask, axis=axis), largest, 0.0)

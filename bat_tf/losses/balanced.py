@@ -196,12 +196,19 @@ class BalancedLoss(DocumentLoss):
             factor /= scores.shape[-1]
         return losses if factor == 1 else losses * factor
 
-    def elements(self, labels, scores):
+    def candidate_losses(self, labels, scores, candidates):
+        """Returns an unbiased estimate: candidates count as often as they stand for."""
+        elements = self.elements(labels, scores, candidates)
+        losses = ops.matmul(elements, candidates.weights[:, None])[:, 0]
+        of_mean = self.label_reduction == "mean"
+        return losses * (self._factor / (candidates.total if of_mean else 1))
+
+    def elements(self, labels, scores, candidates=None):
         """Returns the loss of every label [B, L], without the weight of the whole."""
-        counts = self._counts(scores.shape[-1])
+        counts = self._counts(scores.shape[-1], candidates)
         if self.ntr:
-            n = np.clip(counts, 0.5, self.num_examples - 0.5)
-            shift = self.ntr_kappa * np.log(self.num_examples / n - 1)
+            n = ops.clip(counts, 0.5, self.num_examples - 0.5)
+            shift = self.ntr_kappa * ops.log(self.num_examples / n - 1)
             without = self.style == "official" and self.weighting == "none"
             losses = tolerant_terms(
                 ops.cast(labels, "bool"),
@@ -215,13 +222,16 @@ class BalancedLoss(DocumentLoss):
         if self.weighting == "none":
             return losses
         labels = ops.cast(labels, scores.dtype)
-        return losses * self._weights(labels, np.maximum(counts, 1))
+        counts = ops.cast(counts, scores.dtype)
+        return losses * self._weights(labels, ops.maximum(counts, 1.0))
 
-    def _counts(self, num_labels):
-        """Counts of the labels that are not masked."""
+    def _counts(self, num_labels, candidates=None):
+        """Counts of the labels that are not masked, or of the candidates."""
         if self.class_counts is None:
             return None
         counts = np.asarray(self.class_counts, "float64")
+        if candidates is not None:
+            return ops.take(ops.convert_to_tensor(counts), candidates.labels)
         if self.label_mask is not None and len(counts) == len(self.label_mask):
             counts = counts[np.asarray(self.label_mask)]
         if len(counts) != num_labels:

@@ -19,6 +19,8 @@ XLA, which knows no assertions, a wrong id makes the loss NaN; a wrong value in 
 multi-hot makes it NaN in both. NaN scores give a NaN loss.
 """
 
+from typing import NamedTuple
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -28,6 +30,20 @@ from bat_tf import _targets
 from bat_tf._numerics import at_least_float32
 from bat_tf._validation import sentence
 from bat_tf.losses._reduction import reduce
+
+
+class Candidates(NamedTuple):
+    """Some of all labels, as `bat_tf.layers.CandidateLabels` chooses them.
+
+    Args:
+        labels: their ids [C]; scores and labels of a loss are then of these alone.
+        weights: for how many labels each stands [C]; 1 for a label of the batch.
+        total: L, the number of all labels.
+    """
+
+    labels: tf.Tensor
+    weights: tf.Tensor
+    total: int
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
@@ -67,6 +83,8 @@ class DocumentLoss(keras.losses.Loss):
     takes_ids = False
     # Whether labels between 0 and 1 mean something.
     soft_labels = True
+    # Whether it is made of sums of e^s over labels, and of nothing else of them.
+    sums_powers = False
 
     def __init__(
         self,
@@ -91,23 +109,35 @@ class DocumentLoss(keras.losses.Loss):
                 )
             )
 
-    def __call__(self, y_true, y_pred, sample_weight=None):
+    def __call__(self, y_true, y_pred, sample_weight=None, candidates=None):
         """Returns the loss of a batch, reduced over its samples."""
         # The base class would turn label ids into floats.
         with keras.name_scope(self.name):
-            losses = self.call(y_true, y_pred)
+            losses = self.call(y_true, y_pred, candidates)
             reduced = reduce(losses, sample_weight, self.reduction)
             return ops.cast(reduced, self.dtype)
 
-    def call(self, y_true, y_pred):
-        """Returns the loss of every sample."""
+    def call(self, y_true, y_pred, candidates=None):
+        """Returns the loss of every sample, or an estimate of it from `candidates`."""
         labels, scores, wrong = self.prepare(y_true, y_pred)
-        losses = self.sample_losses(labels, scores)
+        if candidates is None:
+            losses = self.sample_losses(labels, scores)
+        else:
+            losses = self.candidate_losses(labels, scores, candidates)
         return losses if wrong is None else ops.where(wrong, float("nan"), losses)
 
     def sample_losses(self, labels, scores):
         """Returns the loss of every sample from what `prepare` has checked."""
         raise NotImplementedError
+
+    def candidate_losses(self, labels, scores, candidates):
+        """Returns an estimate of every sample's loss from some labels."""
+        if self.sums_powers:
+            # w e^s = e^{s + log w}; a text's own labels have w = 1.
+            return self.sample_losses(labels, scores + ops.log(candidates.weights))
+        remedy = "Use bce, fl, cb, r-fl, ntr-fl, db-0fl, cb-ntr, db, zlpr or lsep."
+        expected = "a loss that some of the labels can stand for all of"
+        raise ValueError(sentence("loss", expected, self.name, remedy))
 
     def num_labels(self, scores):
         """Returns L, given the scores of the model."""

@@ -140,19 +140,23 @@ class ExpertLoss(keras.losses.Loss):
         """As in `DocumentLoss`, for the scores of each expert."""
         return self.base.score_threshold
 
-    def __call__(self, y_true, y_pred, sample_weight=None):
-        """Returns the loss of a batch, reduced over its samples."""
+    def __call__(self, y_true, y_pred, sample_weight=None, candidates=None):
+        """Returns the loss of a batch, reduced over its samples.
+
+        With `candidates`, a `bat_tf.losses.document.Candidates`, labels and scores are
+        of these alone, and the result is an estimate. Diversity concerns a document's
+        own labels, which are all among them.
+        """
         with keras.name_scope(self.name):
             experts = _experts(y_pred)
-            if self.mode == "collaborative":
-                loss = self.base(y_true, sum(experts) / len(experts), sample_weight)
-            else:
-                each = [self.base(y_true, scores, sample_weight) for scores in experts]
-                loss = sum(each) / len(each)
+            together = self.mode == "collaborative"
+            scored = [sum(experts) / len(experts)] if together else experts
+            each = [self.base(y_true, x, sample_weight, candidates) for x in scored]
+            loss = sum(each) / len(each)
             if self.diversity and len(experts) > 1:
                 self._check_told()
                 started = ops.cast(self._epoch >= self.diversity_start_epoch, "float32")
-                apart = self._diversity(y_true, experts)
+                apart = self._diversity(y_true, experts, candidates)
                 apart = reduce(apart, sample_weight, self.reduction)
                 weight = ops.cast(self.diversity * started, apart.dtype)
                 loss = loss + ops.cast(weight * apart, loss.dtype)
@@ -167,9 +171,12 @@ class ExpertLoss(keras.losses.Loss):
         """
         return self._diversity(y_true, _experts(y_pred))
 
-    def _diversity(self, y_true, experts):
+    def _diversity(self, y_true, experts, candidates=None):
         num_labels = self.base.num_labels(experts[0])
-        inverse = ops.cast(self._inverse_counts(num_labels), experts[0].dtype)
+        total = num_labels if candidates is None else candidates.total
+        inverse = ops.cast(self._inverse_counts(total), experts[0].dtype)
+        if candidates is not None:
+            inverse = ops.take(inverse, candidates.labels)
         ids = None
         if are_ids(y_true):
             ids, is_label = _labels_once(padded_ids(y_true, num_labels), num_labels)

@@ -184,6 +184,7 @@ class ZLPR(DocumentLoss):
 
     probability_scale = 2.0
     takes_ids = True
+    sums_powers = True
 
     def __init__(self, threshold=0.0, *, label_smoothing=0.0, name="zlpr", **kwargs):
         super().__init__(name=name, **kwargs)
@@ -287,7 +288,7 @@ class LSEP(_RankingOnly):
             check_number("max_pairs", max_pairs, low=1, high=1 << 15, integer=True)
         self.max_pairs = max_pairs
         self.seed = check_number("seed", seed, integer=True)
-        self.takes_ids = max_pairs is None
+        self.takes_ids = self.sums_powers = max_pairs is None
 
     def sample_losses(self, labels, scores):
         """Returns the loss of every sample."""
@@ -382,6 +383,7 @@ class BPMLL(_RankingOnly):
     """
 
     takes_ids = True
+    sums_powers = True
 
     def __init__(self, log_form=True, *, name="bp_mll", **kwargs):
         super().__init__(name=name, **kwargs)

@@ -5,12 +5,18 @@ import numpy as np
 import tensorflow as tf
 
 from bat_tf._validation import check_choice, check_number
+from bat_tf.data import pipeline
 from bat_tf.data.labels import LabelSpace
 from bat_tf.layers.bag_of_words import BagOfWords
 from bat_tf.layers.pooling import POOLINGS, Pooling
 from bat_tf.models.consistency import Consistent
-from bat_tf.models.label_model import LabelModel, start_from_names, word_idf
-from bat_tf.models.text_model import model_inputs, parts_for_data
+from bat_tf.models.label_model import (
+    LabelModel,
+    name_tokens,
+    start_from_counts,
+    word_idf,
+)
+from bat_tf.models.text_model import embedding_width, model_inputs, parts_for_data
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
@@ -29,12 +35,16 @@ class LabelClassifier(Consistent, LabelModel):
         encoder: a Keras layer from `bat_tf.encoders`: dict of inputs → list of states.
         tokenizer: a `TextTokenizer` that has a vocabulary.
         labels: a `LabelSpace`, or the names.
-        pooling: `"first"`, `"mean"`, `"max"` or `"attention"`, see `Pooling`.
+        pooling: `"first"`, `"mean"`, `"max"`, `"attention"` or `"chunks"`, see
+            `Pooling`.
+        num_chunks: of the pooling `"chunks"`.
         layer: which of the encoder's states to pool; -1 is the last.
         words: whether a linear layer on the text's words (their TF-IDF) stands beside
             the encoder; the logits add up. Rare labels often hang on a single word.
         learnt_threshold: whether the model has one more score, the threshold of each
             text, which is taken off all others: for TLPR.
+        hidden_width: width of a hidden layer with ReLU between the pooling and the
+            linear layer; 0 for none.
         head_dropout: rate in front of the linear layer.
         max_length: tokens the encoder sees of a text, from its beginning.
         r_drop: α of R-Drop, 4 in ZLPR's paper; 0 for none. See `models.consistency`.
@@ -72,9 +82,11 @@ class LabelClassifier(Consistent, LabelModel):
         labels,
         *,
         pooling="mean",
+        num_chunks=8,
         layer=-1,
         words=False,
         learnt_threshold=False,
+        hidden_width=0,
         head_dropout=0.0,
         max_length=256,
         r_drop=0.0,
@@ -90,6 +102,7 @@ class LabelClassifier(Consistent, LabelModel):
         check_choice("pooling", pooling, POOLINGS)
         check_number("max_length", max_length, low=8, integer=True)
         check_number("layer", layer, integer=True)
+        check_number("hidden_width", hidden_width, low=0, integer=True)
         if not len(labels):
             raise ValueError("`labels` must name one label at least. Received none.")
 
@@ -97,7 +110,9 @@ class LabelClassifier(Consistent, LabelModel):
         drop = keras.layers.Dropout(head_dropout, name="head_dropout")
         width = len(labels) + learnt_threshold
         head = keras.layers.Dense(width, dtype="float32", name="label_logits")
-        pool = Pooling(pooling, name="pooling")
+        pool = Pooling(pooling, num_chunks, name="pooling")
+        if hidden_width:
+            hidden = keras.layers.Dense(hidden_width, "relu", name="hidden")
         if words:
             idf = np.ones(len(tokenizer.vocabulary)) if idf is None else idf
             bag = BagOfWords(len(labels), idf, dtype="float32", name="words")
@@ -108,7 +123,8 @@ class LabelClassifier(Consistent, LabelModel):
 
         def network(inputs):
             mask = inputs["padding_mask"]
-            logits = head(drop(pool(encoder(inputs)[place], mask)))
+            state = pool(encoder(inputs)[place], mask)
+            logits = head(drop(hidden(state) if hidden_width else state))
             if learnt_threshold:
                 logits = logits[:, :-1] - logits[:, -1:]
             return logits + bag(inputs["token_ids"], mask) if words else logits
@@ -121,9 +137,11 @@ class LabelClassifier(Consistent, LabelModel):
         self.set_consistency(r_drop, vat, vat_radius)
         self.keep_scores(labels, score_scale, score_threshold, thresholds)
         self.pooling = pooling
+        self.num_chunks = num_chunks
         self.layer = layer
         self.words = words
         self.learnt_threshold = learnt_threshold
+        self.hidden_width = hidden_width
         self.head_dropout = head_dropout
         self.idf = None if idf is None else np.asarray(idf, "float32").tolist()
 
@@ -136,10 +154,13 @@ class LabelClassifier(Consistent, LabelModel):
         *,
         labels=None,
         pooling="mean",
+        num_chunks=8,
         layer=-1,
         words=False,
         name_strength=10.0,
+        prior=False,
         learnt_threshold=False,
+        hidden_width=0,
         head_dropout=0.0,
         max_length=256,
         r_drop=0.0,
@@ -156,11 +177,16 @@ class LabelClassifier(Consistent, LabelModel):
                 `bat_tf.models.text_model.parts_for_data`.
             labels: a `LabelSpace` if it is to be another than that of `train`.
             pooling: see the class.
+            num_chunks: see the class.
             layer: see the class.
             words: see the class.
             name_strength: with `words`, how much it counts before training that a text
                 has the words of a label's name; 0 if the names say nothing.
+            prior: whether logits begin at how frequent the labels are in `train`, and
+                not at 0: with thousands of labels, most of a short training would go
+                into learning that each of them is rare.
             learnt_threshold: see the class.
+            hidden_width: see the class.
             head_dropout: see the class.
             max_length: see the class.
             r_drop: see the class.
@@ -172,15 +198,20 @@ class LabelClassifier(Consistent, LabelModel):
         cls.check_data(train, "train")
         encoder, tokenizer = parts_for_data(train, encoder, tokenizer, encoder_settings)
         labels = labels if labels is not None else LabelSpace.fit(train.labels)
-        idf = word_idf(train.texts, tokenizer, max_length) if words else None
+        idf = None
+        if words:
+            tokens = pipeline.text_examples(train.texts, tokenizer, max_length)
+            idf = word_idf(tokens, tokenizer)
         model = cls(
             encoder,
             tokenizer,
             labels,
             pooling=pooling,
+            num_chunks=num_chunks,
             layer=layer,
             words=words,
             learnt_threshold=learnt_threshold,
+            hidden_width=hidden_width,
             head_dropout=head_dropout,
             max_length=max_length,
             r_drop=r_drop,
@@ -189,8 +220,10 @@ class LabelClassifier(Consistent, LabelModel):
             idf=idf,
         )
         if words and name_strength:
-            bag = model.get_layer("words")
-            start_from_names(bag, model.labels, tokenizer, name_strength)
+            names = name_tokens(model.labels, tokenizer)
+            model.get_layer("words").start_from_names(names, name_strength)
+        if prior and model.labels.counts is not None:
+            start_from_counts(model.get_layer("label_logits").bias, model.labels)
         return model
 
     def take_loss(self, loss):
@@ -214,7 +247,7 @@ class LabelClassifier(Consistent, LabelModel):
     def step_shape(self, x):
         """The shape of a step from the embeddings of a batch."""
         rows, columns = tf.unstack(tf.shape(x["token_ids"]))
-        return tf.stack([rows, columns, self.encoder.d_model])
+        return tf.stack([rows, columns, embedding_width(self.encoder)])
 
     def perturbed(self, x, step):
         """The inputs with a step from the embeddings; padding takes none."""
@@ -227,9 +260,11 @@ class LabelClassifier(Consistent, LabelModel):
             "tokenizer": keras.saving.serialize_keras_object(self.tokenizer),
             "labels": keras.saving.serialize_keras_object(self.labels),
             "pooling": self.pooling,
+            "num_chunks": self.num_chunks,
             "layer": self.layer,
             "words": self.words,
             "learnt_threshold": self.learnt_threshold,
+            "hidden_width": self.hidden_width,
             "head_dropout": self.head_dropout,
             "max_length": self.max_length,
             "r_drop": self.r_drop,

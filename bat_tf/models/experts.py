@@ -6,15 +6,33 @@ import keras
 import numpy as np
 from keras import ops
 
+from bat_tf._targets import padded_ids
 from bat_tf._validation import check_choice, check_number, sentence
+from bat_tf.data import pipeline
 from bat_tf.data.labels import LabelSpace
-from bat_tf.layers.bag_of_words import BagOfWords
+from bat_tf.layers.bag_of_words import (
+    GAIN,
+    BagOfWords,
+    SparseBagOfWords,
+    pairs_with_names,
+    word_label_pairs,
+)
+from bat_tf.layers.candidates import CandidateLabels
 from bat_tf.layers.label_attention import LabelAttention
+from bat_tf.layers.label_scores import LabelScores
 from bat_tf.layers.pooling import POOLINGS, Pooling
 from bat_tf.losses import DocumentLoss, ExpertEpochs, ExpertLoss
-from bat_tf.models.label_model import LabelModel, start_from_names, word_idf
-from bat_tf.models.text_model import model_inputs, parts_for_data
+from bat_tf.losses.document import Candidates
+from bat_tf.models.label_model import (
+    LabelModel,
+    name_tokens,
+    start_from_counts,
+    word_idf,
+)
+from bat_tf.models.text_model import TextModel, model_inputs, parts_for_data
 
+# Above so many weights, the expert S has some pairs of words and labels alone.
+MOST_WEIGHTS = 2**24
 _NOTATION = re.compile(r"([DA])-(\d+|\(\d+(?:\+\d+)*\))")
 
 
@@ -29,10 +47,14 @@ class ExpertClassifier(LabelModel):
     | `D-12` | the pooled state of layer 12 | an MLP to the labels |
     | `D-(12+1)` | those of two layers side by side | the same |
     | `A-1` | the tokens of layer 1 | label-to-word attention, `LabelAttention` |
-    | `S` | the words themselves, as TF-IDF | linear, `BagOfWords` |
+    | `S` | the words themselves, as TF-IDF | linear, `BagOfWords` or its sparse form |
 
     Each learns by itself from the loss, and a small term pays them for differing on
     rare labels. A label's probability is the mean of the experts'.
+
+    Scoring every label for every text is what training on tens of thousands of labels
+    costs. With `candidates`, a training step scores so many of them: see
+    `CandidateLabels`. Validation and answers are over all labels, as without.
 
     Args:
         encoder: a Keras layer from `bat_tf.encoders`; one pass serves all experts.
@@ -47,6 +69,10 @@ class ExpertClassifier(LabelModel):
         mode: `"individual"` or `"collaborative"`, see `ExpertLoss`.
         diversity: α of the term that pays experts for differing; 0 for none.
         diversity_start_epoch: when it begins.
+        candidates: labels that a training step scores; 0 is all of them.
+        num_words: size of the vocabulary, for `candidates`; None is the tokenizer's.
+        num_pairs: weights of the expert `S`, see `SparseBagOfWords`; None has one for
+            every word and label.
         idf: as in `LabelClassifier`, for the expert `S`.
         score_scale: as in `LabelClassifier`.
         score_threshold: as in `LabelClassifier`.
@@ -69,6 +95,7 @@ class ExpertClassifier(LabelModel):
     """
 
     default_loss = "bce"
+    extra_inputs = (*TextModel.extra_inputs, "candidates", "shortlist")
 
     def __init__(
         self,
@@ -84,6 +111,9 @@ class ExpertClassifier(LabelModel):
         mode="individual",
         diversity=0.01,
         diversity_start_epoch=2,
+        candidates=0,
+        num_words=None,
+        num_pairs=None,
         idf=None,
         score_scale=1.0,
         score_threshold=0.0,
@@ -108,26 +138,29 @@ class ExpertClassifier(LabelModel):
             if kind == "A":
                 head = LabelAttention(len(labels), name=f"attention_{number}")
             elif kind == "D":
-                width = (
-                    encoder.d_model * len(layers)
-                    if expert_width is None
-                    else expert_width
-                )
-                head = _mlp(width, len(labels), f"document_{number}")
+                width = encoder.d_model * len(layers)
+                width = width if expert_width is None else expert_width
+                head = LabelScores(len(labels), width, name=f"document_{number}")
             else:
                 idf = np.ones(len(tokenizer.vocabulary)) if idf is None else idf
-                head = BagOfWords(len(labels), idf, dtype="float32", name="words")
+                settings = {"use_bias": True, "dtype": "float32", "name": "words"}
+                if num_pairs is None:
+                    head = BagOfWords(len(labels), idf, **settings)
+                else:
+                    head = SparseBagOfWords(len(labels), idf, num_pairs, **settings)
             heads.append(head)
 
         # === Functional Model ===
         def network(inputs):
             mask = inputs["padding_mask"]
+            chosen = inputs.get("candidates", inputs.get("shortlist"))
             states = encoder(inputs)
             missing = depth + 1 - len(states)  # cached states begin further up
             logits = []
             for name, (kind, layers), head in zip(experts, parsed, heads, strict=True):
                 if kind == "S":
-                    logits.append(head(inputs["token_ids"], mask))
+                    scores = head(inputs["token_ids"], mask)
+                    logits.append(_of_some(scores, chosen))
                     continue
                 if min(layers) < missing:
                     raise ValueError(
@@ -137,16 +170,23 @@ class ExpertClassifier(LabelModel):
                     )
                 read = [states[layer - missing] for layer in layers]
                 if kind == "A":
-                    logits.append(head(_beside(read), mask))
+                    logits.append(head(_beside(read), mask, labels=chosen))
                 else:
-                    logits.append(head(drop(_beside([pool(x, mask) for x in read]))))
+                    state = drop(_beside([pool(x, mask) for x in read]))
+                    logits.append(head(state, labels=chosen))
             return ops.stack([ops.cast(x, "float32") for x in logits], axis=1)
+
+        def document_features(inputs, number):
+            states, mask = encoder(inputs), inputs["padding_mask"]
+            read = [pool(states[layer], mask) for layer in parsed[number][1]]
+            return heads[number].features(_beside(read))
 
         inputs = model_inputs(tokenizer)
         super().__init__(inputs=inputs, outputs=network(inputs), **kwargs)
 
         # === Config ===
         self.keep(encoder, tokenizer, max_length, network)
+        object.__setattr__(self, "_document_features", document_features)
         self.keep_scores(labels, score_scale, score_threshold, thresholds)
         self.experts = list(experts)
         self.pooling = pooling
@@ -155,6 +195,15 @@ class ExpertClassifier(LabelModel):
         self.mode = mode
         self.diversity = diversity
         self.diversity_start_epoch = diversity_start_epoch
+        self.candidates = candidates
+        self.choose, self.num_words = None, num_words
+        if candidates:
+            # A reloaded tokenizer gets its words later.
+            num_words = num_words or len(tokenizer.vocabulary)
+            self.choose = CandidateLabels(len(labels), candidates, num_words)
+            self.choose.build()
+            self.num_words = num_words
+        self.num_pairs = num_pairs
         self.idf = None if idf is None else np.asarray(idf, "float32").tolist()
 
     @classmethod
@@ -174,6 +223,8 @@ class ExpertClassifier(LabelModel):
         mode="individual",
         diversity=0.01,
         diversity_start_epoch=2,
+        candidates=0,
+        pairs_per_word=None,
         **encoder_settings,
     ):
         """Builds a classifier that fits a dataset: vocabulary, labels, counts.
@@ -192,12 +243,32 @@ class ExpertClassifier(LabelModel):
             mode: see the class.
             diversity: see the class.
             diversity_start_epoch: see the class.
+            candidates: see the class.
+            pairs_per_word: labels that a word has weights for in the expert `S`, the
+                telling ones; None is all, or 1,000 where there are many.
             **encoder_settings: as in `LabelClassifier.for_data`.
         """
         cls.check_data(train, "train")
         encoder, tokenizer = parts_for_data(train, encoder, tokenizer, encoder_settings)
         labels = labels if labels is not None else LabelSpace.fit(train.labels)
-        words = "S" in experts
+        idf = pairs = None
+        tokens = pipeline.text_examples(train.texts, tokenizer, max_length)
+        if "S" in experts:
+            idf = word_idf(tokens, tokenizer)
+            if pairs_per_word is None and len(idf) * len(labels) > MOST_WEIGHTS:
+                pairs_per_word = 1000
+        if candidates or pairs_per_word:
+            found = labels.csr(train.labels)
+            pairs = word_label_pairs(
+                tokens["token_ids"],
+                found,
+                len(tokenizer.vocabulary),
+                pairs_per_word or 1,
+            )
+        names = name_tokens(labels, tokenizer) if idf is not None else None
+        kernel = None
+        if pairs_per_word:
+            kernel = pairs_with_names(pairs, names, idf, name_strength / GAIN)
         model = cls(
             encoder,
             tokenizer,
@@ -210,12 +281,37 @@ class ExpertClassifier(LabelModel):
             mode=mode,
             diversity=diversity,
             diversity_start_epoch=diversity_start_epoch,
-            idf=word_idf(train.texts, tokenizer, max_length) if words else None,
+            candidates=candidates,
+            num_pairs=kernel and len(kernel[0]),
+            idf=idf,
         )
-        if words and name_strength:
-            bag = model.get_layer("words")
-            start_from_names(bag, model.labels, tokenizer, name_strength)
+        if candidates:
+            model.choose.set_hard(*pairs)
+        if kernel:
+            model.get_layer("words").set_pairs(*kernel)
+        elif names and name_strength:
+            model.get_layer("words").start_from_names(names, name_strength)
+        model.start_from_counts()
         return model
+
+    def start_from_counts(self):
+        """Lets each expert begin at how frequent the labels are.
+
+        Of thousands of labels each is rare, and a short training would go by before it
+        is known by how much.
+        """
+        for layer in self.layers:
+            bias = getattr(layer, "label_bias", None)
+            if bias is not None and self.labels.counts is not None:
+                start_from_counts(bias, self.labels)
+            elif isinstance(layer, LabelAttention) and self.labels.counts is not None:
+                share = self.labels.counts.mean() / self.labels.num_examples
+                layer.output_bias.assign([np.log(share / (1 - share))])
+
+    def compile(self, *args, train_metrics=True, **kwargs):
+        """As `TextModel.compile`; on candidates alone, training has no metrics."""
+        train_metrics = train_metrics and not self.candidates
+        super().compile(*args, train_metrics=train_metrics, **kwargs)
 
     def take_loss(self, loss):
         """Makes the loss of each expert one of all of them."""
@@ -241,6 +337,55 @@ class ExpertClassifier(LabelModel):
         yes = ops.logsumexp(ops.log_sigmoid(above), axis=1)
         no = ops.logsumexp(ops.log_sigmoid(-above), axis=1)
         return (yes - no) / self.score_scale + self.score_threshold
+
+    def extra_input(self, name):
+        """The Keras input of one of `extra_inputs`.
+
+        `candidates` [C] are the labels that a training step scores, `shortlist` [B, C]
+        those of each text, see `Shortlist`.
+        """
+        if name == "candidates":
+            return keras.Input(batch_shape=(self.candidates,), name=name, dtype="int32")
+        if name == "shortlist":
+            return keras.Input((None,), name=name, dtype="int32")
+        return super().extra_input(name)
+
+    def document_features(self, number):
+        """The function from inputs to what a document expert multiplies labels with.
+
+        Args:
+            number: place of the expert in `experts`, from 0.
+
+        Returns:
+            A Keras model: inputs → [B, width].
+        """
+        if parse_expert(self.experts[number], len(self.encoder.blocks))[0] != "D":
+            expected = "the place of a document expert, D-…"
+            raise ValueError(sentence("number", expected, self.experts[number]))
+        inputs = model_inputs(self.tokenizer)
+        return keras.Model(inputs, self._document_features(inputs, number))
+
+    def train_step(self, data):
+        """As Keras' own, on the candidates if there are any."""
+        if self.choose is None:
+            return super().train_step(data)
+        x, y, weight = keras.utils.unpack_x_y_sample_weight(data)
+        ids = padded_ids(y, len(self.labels))
+        chosen = self.choose(x["token_ids"], x["padding_mask"], ids)
+        x = {**x, "candidates": chosen[0]}
+        data = keras.utils.pack_x_y_sample_weight(x, chosen[1:], weight)
+        return super().train_step(data)
+
+    def compute_loss(self, x, y, y_pred, sample_weight=None, training=True):
+        """As Keras' own; what candidates stand for is part of `y`."""
+        if "candidates" not in x:
+            return super().compute_loss(x, y, y_pred, sample_weight, training)
+        weights, places = y
+        some = Candidates(x["candidates"], weights, len(self.labels))
+        losses = [self.loss(places, y_pred, sample_weight, some), *self.losses]
+        loss = sum(losses)
+        self._loss_tracker.update_state(loss, sample_weight=ops.shape(places)[0])
+        return loss
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """As Keras' own, of the experts together."""
@@ -268,6 +413,9 @@ class ExpertClassifier(LabelModel):
             "mode": self.mode,
             "diversity": self.diversity,
             "diversity_start_epoch": self.diversity_start_epoch,
+            "candidates": self.candidates,
+            "num_words": self.num_words,
+            "num_pairs": self.num_pairs,
             "idf": self.idf,
             **self.score_config(),
             "name": self.name,
@@ -304,7 +452,10 @@ def _beside(states):
     return states[0] if len(states) == 1 else ops.concatenate(states, axis=-1)
 
 
-def _mlp(width, num_labels, name):
-    out = keras.layers.Dense(num_labels, dtype="float32", name="logits")
-    hidden = [keras.layers.Dense(width, "relu", name="hidden")] if width else []
-    return keras.Sequential([*hidden, out], name=name)
+def _of_some(scores, chosen):
+    """The columns of scores [B, L] that were chosen: [C], or [B, C] for each text."""
+    if chosen is None:
+        return scores
+    if len(chosen.shape) == 1:
+        return ops.take(scores, chosen, axis=1)
+    return ops.take_along_axis(scores, chosen, axis=1)

@@ -87,12 +87,14 @@ class LabelModel(TextModel):
             fixed_shapes=bool(self.jit_compile) and seed is not None,
         )
 
-    def score_batches(self, data, batch_size=64):
+    def score_batches(self, data, batch_size=64, cache_backbone=False):
         """Scores texts a batch at a time, for more of them than memory has room for.
 
         Args:
             data: a `TextDataset` or a list of texts.
             batch_size: texts a step.
+            cache_backbone: as in `fit`; worth it with a folder that other runs on the
+                same texts use too.
 
         Yields:
             (rows, logits): places in `data`, and their logits [rows, L]; texts of
@@ -100,22 +102,24 @@ class LabelModel(TextModel):
         """
         texts = data.texts if isinstance(data, TextDataset) else check_texts(data)
         examples = pipeline.text_examples(texts, self.tokenizer, self.max_length)
+        examples = self._cached(examples, cache_backbone)
         for rows, inputs in pipeline.text_batches(examples, self.tokenizer, batch_size):
             yield rows, np.asarray(self.predict_on_batch(inputs))
 
-    def scores(self, data, batch_size=64):
+    def scores(self, data, batch_size=64, cache_backbone=False):
         """The logits [N, L] of a `TextDataset` or a list of texts, in its order."""
         logits = np.zeros((len(data), len(self.labels)), "float32")
-        for rows, part in self.score_batches(data, batch_size):
+        for rows, part in self.score_batches(data, batch_size, cache_backbone):
             logits[rows] = part
         return logits
 
-    def fit_thresholds(self, valid, batch_size=64, **settings):
+    def fit_thresholds(self, valid, batch_size=64, cache_backbone=False, **settings):
         """Chooses thresholds on data that the model was not trained on.
 
         Args:
             valid: a `TextDataset` with labels.
             batch_size: texts a step.
+            cache_backbone: as in `score_batches`.
             **settings: of `bat_tf.thresholds.fit_threshold`, such as `per_label=True`.
 
         Returns:
@@ -123,7 +127,8 @@ class LabelModel(TextModel):
         """
         self.check_data(valid, "valid")
         labels = self.labels.csr(valid.labels, unknown="skip")
-        fitted = fit_threshold(self.scores(valid, batch_size), labels, **settings)
+        scores = self.scores(valid, batch_size, cache_backbone)
+        fitted = fit_threshold(scores, labels, **settings)
         self.thresholds = np.asarray(fitted.values, "float32").tolist()
         self._serving_function = None
         for compiled in self.metrics:
@@ -178,24 +183,23 @@ class LabelModel(TextModel):
             raise ValueError(NO_THRESHOLD)
         return labelling_signature(self)
 
-    def evaluate_report(self, dataset, batch_size=64, **settings):
+    def evaluate_report(self, dataset, batch_size=64, cache_backbone=False, **settings):
         """Scores a dataset in full: a `LabelReport` with tables by group and label.
 
         Args:
             dataset: a `TextDataset` with labels; those the model does not know are left
                 out.
             batch_size: texts a step.
+            cache_backbone: as in `score_batches`.
             **settings: of `LabelReport.of_chunks`, such as `label_bounds`.
         """
         from bat_tf.metrics.label_report import LabelReport
 
         self.check_data(dataset, "dataset")
         labels = self.labels.csr(dataset.labels, unknown="skip")
+        scored = self.score_batches(dataset, batch_size, cache_backbone)
         return LabelReport.of_chunks(
-            (
-                (logits, labels[rows])
-                for rows, logits in self.score_batches(dataset, batch_size)
-            ),
+            ((logits, labels[rows]) for rows, logits in scored),
             self.labels,
             self.cut,
             data=dataset.name,
@@ -207,18 +211,24 @@ class LabelModel(TextModel):
         return {"score_scale": self.score_scale, "thresholds": self.cut}
 
 
-def word_idf(texts, tokenizer, max_length):
-    """How much each token id says, in the beginnings of these texts."""
-    tokens = pipeline.text_examples(texts, tokenizer, max_length)
+def word_idf(tokens, tokenizer):
+    """How much each token id says, in texts as `pipeline.text_examples` gives them."""
     idf = inverse_document_frequency(tokens["token_ids"], len(tokenizer.vocabulary))
     idf[tokenizer.vocabulary.index("[UNK]")] = 0.0
     return idf
 
 
-def start_from_names(layer, labels, tokenizer, strength):
-    """Lets a `BagOfWords` begin with what the labels are called."""
-    names = pipeline.text_examples(labels.names, tokenizer, 32)["token_ids"]
-    layer.start_from_names(names.to_list(), strength)
+def name_tokens(labels, tokenizer):
+    """The token ids of each label's name."""
+    return pipeline.text_examples(labels.names, tokenizer, 32)["token_ids"].to_list()
+
+
+def start_from_counts(bias, labels):
+    """Lets logits begin at how frequent the labels are: log(n / (N - n))."""
+    counts = np.maximum(labels.counts, 0.5)
+    odds = counts / np.maximum(labels.num_examples - counts, 0.5)
+    # Behind the labels there may be a threshold, which begins at 0.
+    bias.assign(np.pad(np.log(odds), (0, bias.shape[0] - len(odds))))
 
 
 NO_THRESHOLD = (

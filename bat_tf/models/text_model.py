@@ -28,6 +28,7 @@ class TextModel(keras.Model):
     task = None  # what the examples have: "spans" or "labels"
     default_loss = None
     nested = ("encoder", "tokenizer")  # parts of the config that are Keras objects
+    extra_inputs = (frozen.NAME, "perturbation")  # what `call` takes beside tokens
 
     def keep(self, encoder, tokenizer, max_length, network):
         """Keeps the parts that every text model has; call it after `__init__`.
@@ -110,21 +111,24 @@ class TextModel(keras.Model):
         """The logits.
 
         `inputs` may also have `backbone_states`, which take the place of the backbone,
-        and `perturbation` [B, T, d_model], a step from the embeddings.
+        and `perturbation` [B, T, D], a step from the embeddings, as wide as they are.
         """
-        extra = frozenset(inputs) & {frozen.NAME, "perturbation"}
+        extra = frozenset(inputs) & frozenset(self.extra_inputs)
         if not extra:
             return super().call(inputs, training=training, mask=mask)
         if extra not in self._networks:
             symbols = model_inputs(self.tokenizer)
-            for name in extra:
-                width = self.encoder.d_model
-                if name == frozen.NAME:
-                    width = self.encoder.backbone_width
-                symbols[name] = keras.Input((None, width), name=name)
+            symbols |= {name: self.extra_input(name) for name in extra}
             # Made of the same layers, and kept out of sight of saving.
             self._networks[extra] = keras.Model(symbols, self._network(symbols))
         return self._networks[extra](inputs, training=training)
+
+    def extra_input(self, name):
+        """The Keras input of one of `extra_inputs`."""
+        width = embedding_width(self.encoder)
+        if name == frozen.NAME:
+            width = self.encoder.backbone_width
+        return keras.Input((None, width), name=name)
 
     def batches(self, dataset, batch_size=32, seed=None, epoch=None, cache=False):
         """The tf.data pipeline of a `TextDataset` for this model.
@@ -191,6 +195,8 @@ class TextModel(keras.Model):
                 validation_data, validation_batch_size, cache=cache_backbone
             )
             validation_batch_size = None
+        if hasattr(self.encoder, "profiling"):
+            callbacks.append(self.encoder.profiling(x, batch_size))
         return super().fit(
             x,
             y,
@@ -241,6 +247,11 @@ class TextModel(keras.Model):
                 config[name], custom_objects=custom_objects
             )
         return cls(**config)
+
+
+def embedding_width(encoder):
+    """The width of an encoder's embeddings: of few it is not that of the states."""
+    return getattr(encoder, "embedding_width", encoder.d_model)
 
 
 def model_inputs(tokenizer):
