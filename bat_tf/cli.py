@@ -1,4 +1,4 @@
-"""The command line: bat-tf demo, train, grid, evaluate, tag, tune, export, info."""
+"""The command line: bat-tf demo, train, grid, tag, export, serve and the rest."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from rich.text import Text
 
 import bat_tf
 from bat_tf import display
-from bat_tf._validation import DataError, check_choice
+from bat_tf._validation import DataError, check_choice, import_optional
 from bat_tf.data.files import atomic_write
 from bat_tf.experiments import tables
 from bat_tf.experiments.demo import demo as run_demo
@@ -304,10 +304,53 @@ def export(
     path = loaded.export(folder)
     about = json.loads((path / "assets.extra" / "bat_tf.json").read_text())
     ops = ", ".join(about["ops_beyond_core"]) or "none"
+    oldest = about["tf_serving"]["oldest"] or "none is known"
     console.print(
         f"SavedModel in {path}; it answers as the model does.", soft_wrap=True
     )
     console.print(f"Operations beyond core TensorFlow: {ops}", soft_wrap=True)
+    console.print(f"Oldest TF Serving: {oldest}", highlight=False)
+
+
+@app.command()
+def serve(
+    model: Annotated[
+        str | None, typer.Argument(help="A SavedModel, or a folder of its versions.")
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="0.0.0.0 lets other machines in: read SECURITY first.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Of REST and the page.")] = 8501,
+    grpc_port: int = 8500,
+    grpc: Annotated[bool, typer.Option(help="Serve gRPC too.")] = True,
+    name: Annotated[str | None, typer.Option(help="What requests call it.")] = None,
+    batching: Annotated[bool, typer.Option(help="Let requests share batches.")] = True,
+    batch_threads: Annotated[
+        int | None, typer.Option(help="Batches at a time; default: half of the cores.")
+    ] = None,
+    max_body: Annotated[int, typer.Option(help="Bytes of a request.")] = 1_000_000,
+    max_text: Annotated[int, typer.Option(help="Characters of a text.")] = 20_000,
+    max_rows: Annotated[int, typer.Option(help="Texts of a request or batch.")] = 64,
+    max_requests: Annotated[int, typer.Option(help="Requests held at a time.")] = 256,
+):
+    """Answer TF Serving's REST and gRPC APIs, with a page to try the model on."""
+    import_optional("starlette", "serve", "`bat-tf serve`")
+    from bat_tf.serving.engine import Engine, Limits
+    from bat_tf.serving.server import Server, check_ports
+
+    grpc_port = grpc_port if grpc else None
+    check_ports(host, port, grpc_port)
+    limits = Limits(max_body, max_text, max_rows, max_requests)
+    engine = Engine(model_path(model), name, batching, limits, batch_threads)
+    engine.warm_up()
+    Server(engine, host, port, grpc_port, ready=_announce).run()
+
+
+def _announce(server):
+    engine = server.engine
+    also = f", gRPC on {server.host}:{server.grpc_port}" if server.grpc_port else ""
+    text = f"{engine.name}, version {engine.version}: {server.url}{also}"
+    console.print(text, highlight=False, soft_wrap=True)
 
 
 @app.command()

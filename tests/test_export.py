@@ -1,15 +1,19 @@
 import json
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+import served
 import tensorflow as tf
 import tiny
 
 import bat_tf
 from bat_tf.serving import ServedTagger, ops_beyond_core
-from bat_tf.serving.export import check_export
+from bat_tf.serving.engine import read_signature_defs
+from bat_tf.serving.export import check_export, fitting_tf_serving
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +64,8 @@ def test_words_need_core_tensorflow_only(folder):
     assert ops_beyond_core(folder) == []
     about = json.loads((folder / "assets.extra" / "bat_tf.json").read_text())
     assert about["ops_beyond_core"] == []
+    assert {"MatMul", "StringLower"} <= set(about["ops"])
+    assert about["tf_serving"]["oldest"] == "2.12"
     assert about["labels"] == ["brand", "product"]
 
 
@@ -69,12 +75,67 @@ def test_vocabulary_and_labels_are_assets(model, folder):
     assert json.loads(assets["vocabulary.json"]) == model.tokenizer.vocabulary
 
 
-def test_wordpiece_names_its_ops(tmp_path):
-    model = tiny.tagger(
-        tokenizer=bat_tf.TextTokenizer("wordpiece", vocabulary_size=300)
+def test_wordpiece_names_its_ops():
+    folder = served.folder("pieces")
+    check_export(served.model("pieces"), folder)
+    ops = ops_beyond_core(folder)
+    assert ops == ["FastWordpieceTokenizeWithOffsets", "NormalizeUTF8"]
+    about = json.loads((folder / "assets.extra" / "bat_tf.json").read_text())
+    assert "NormalizeUTF8 is linked since 2.11" in about["tf_serving"]["why"]
+
+
+def test_nobody_is_promised_for_unknown_ops():
+    found = fitting_tf_serving(["NormalizeUTF8", "MyOp"])
+    assert found["oldest"] is None and "link MyOp" in found["why"]
+
+
+@pytest.fixture(scope="module")
+def loader(tmp_path_factory):
+    """The C program that loads SavedModels without Python."""
+    home = Path(tf.__file__).parent
+    libraries = [
+        *home.glob("libtensorflow_cc.so.2"),
+        *home.glob("libtensorflow_framework.so.2"),
+    ]
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if not compiler or len(libraries) < 2:
+        pytest.skip("needs a C compiler and TensorFlow's C++ libraries")
+    program = tmp_path_factory.mktemp("loader") / "savedmodel_loader"
+    source = Path(__file__).with_name("savedmodel_loader.c")
+    options = ["-Wall", "-Werror", f"-I{home / 'include'}", f"-Wl,-rpath,{home}"]
+    command = [compiler, source, "-o", program, *options, *libraries]
+    subprocess.run(command, check=True)
+    return program
+
+
+@pytest.mark.parametrize("name", ["pages", "pieces", "news"])
+def test_loads_where_there_is_no_python(loader, name):
+    folder, texts = served.folder(name), served.TEXTS
+    libraries = []
+    if ops_beyond_core(folder):
+        import tensorflow_text
+
+        home = Path(tensorflow_text.__file__).parent
+        libraries = sorted((home / "python" / "ops").glob("*.so"))
+    definition = read_signature_defs(folder)["serving_default"]
+    names = sorted(definition.outputs)
+    outputs = ",".join(definition.outputs[name].name for name in names)
+    more = [definition.inputs["text"].name, outputs, *texts]
+    process = subprocess.run(
+        [loader, folder, ":".join(map(str, libraries)), *more],
+        capture_output=True,
+        text=True,
     )
-    folder = model.export(tmp_path / "1")
-    assert "FastWordpieceTokenizeWithOffsets" in ops_beyond_core(folder)
+    assert process.returncode == 0, process.stderr
+    expected = served.model(name).serving_function()(tf.constant(texts))
+    for key, line in zip(names, process.stdout.splitlines(), strict=True):
+        dims, values = (part.split() for part in line.split(":"))
+        ours = expected[key].numpy()
+        assert [int(size) for size in dims] == list(ours.shape)
+        if expected[key].dtype == tf.string:
+            assert values == ["x" + text.hex() for text in ours.ravel()]
+        else:
+            np.testing.assert_allclose(np.float64(values), ours.ravel(), atol=1e-5)
 
 
 def test_loads_where_bat_tf_was_never_imported(folder):

@@ -12,6 +12,17 @@ import numpy as np
 import tensorflow as tf
 
 import bat_tf
+from bat_tf.serving.signatures import label_names, signatures
+from bat_tf.serving.warmup import write_warmup
+
+# The first TF Serving that links each tensorflow-text operation a model may need, and
+# the oldest TensorFlow, with the tensorflow-text of its time, that exports ran in.
+LINKED_SINCE = {
+    "RegexSplitWithOffsets": "2.11",
+    "NormalizeUTF8": "2.11",
+    "FastWordpieceTokenizeWithOffsets": "2.11",
+}
+OLDEST_TRIED = "2.12"
 
 PROBE_TEXTS = ["", "Café 東京 👍🏽 and a plain word", "二つの単語", "x " * 40]
 
@@ -34,11 +45,12 @@ print("ANSWER" + json.dumps(answer))
 def export_model(model, folder, check=True, verbose=False):
     """Writes `<folder>` with a `serving_default` that takes raw strings.
 
-    The folder is put in place only when it is whole and, with `check`, when a fresh
-    process without bat_tf has loaded it and answered as the model does.
+    `bat_tf.serving.signatures` has the other signatures. The folder is put in place
+    only when it is whole and, with `check`, when a fresh process without bat_tf has
+    loaded it and answered as the model does.
 
     Args:
-        model: a `BATTagger` or a `LabelClassifier`.
+        model: a `BATTagger`, a `LabelClassifier` or an `ExpertClassifier`.
         folder: where it goes; TF Serving wants `<name>/<number>`. An earlier export
             there is replaced; anything else is refused.
         check: reload it in a fresh process and compare.
@@ -56,7 +68,7 @@ def export_model(model, folder, check=True, verbose=False):
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
-        _write(model, unfinished)
+        _write(model, unfinished, folder.resolve().parent.name)
         if check:
             check_export(model, unfinished)
         unfinished.chmod(0o755)
@@ -79,12 +91,11 @@ def _is_saved_model(folder):
     return (folder / "saved_model.pb").exists()
 
 
-def _write(model, folder):
+def _write(model, folder, name):
     """The SavedModel itself, its vocabulary and labels as assets, and a description."""
-    serve = model.serving_function()
     with tempfile.TemporaryDirectory() as scratch:
         labels = Path(scratch) / "labels.txt"
-        labels.write_text("\n".join(_names(model)) + "\n", encoding="utf-8")
+        labels.write_text("\n".join(label_names(model)) + "\n", encoding="utf-8")
         vocabulary = Path(scratch) / "vocabulary.json"
         words = json.dumps(model.tokenizer.vocabulary, ensure_ascii=False)
         vocabulary.write_text(words, encoding="utf-8")
@@ -93,35 +104,52 @@ def _write(model, folder):
         module.tokenizer = model.tokenizer  # owns the lookup table
         module.labels = tf.saved_model.Asset(str(labels))
         module.vocabulary = tf.saved_model.Asset(str(vocabulary))
-        signatures = {"serving_default": serve}
-        tf.saved_model.save(module, str(folder), signatures=signatures)
+        tf.saved_model.save(module, str(folder), signatures=signatures(model))
+    (folder / "assets.extra").mkdir()
     description = {
         "bat_tf": bat_tf.__version__,
         "tensorflow": tf.__version__,
         "task": model.task,
-        "labels": _names(model),
+        "labels": label_names(model),
         "tokenizer": model.tokenizer.kind,
         "max_length": model.max_length,
         **model.describe(),
+        "ops": ops_of(folder),
         "ops_beyond_core": ops_beyond_core(folder),
+        "tf_serving": fitting_tf_serving(ops_beyond_core(folder)),
+        "warmup_requests": write_warmup(model, folder, name),
     }
-    extra = folder / "assets.extra"
-    extra.mkdir()
     text = json.dumps(description, ensure_ascii=False, indent=2)
-    (extra / "bat_tf.json").write_text(text + "\n", encoding="utf-8")
+    about = folder / "assets.extra" / "bat_tf.json"
+    about.write_text(text + "\n", encoding="utf-8")
 
 
-def _names(model):
-    """The names that the answers of a model are made of."""
-    return list((model.kinds if model.task == "spans" else model.labels).names)
+def fitting_tf_serving(ops):
+    """Which TF Serving has the operations of a SavedModel.
 
+    Args:
+        ops: what `ops_beyond_core` returns.
 
-def ops_beyond_core(folder):
-    """Names of the operations a SavedModel needs that are not TensorFlow's own.
+    Returns:
+        dict: `"oldest"`, a version or None where none is known, and `"why"`.
 
-    None for `characters` and `words`; `wordpiece` needs some of tensorflow_text, which
-    TF Serving links.
+    >>> fitting_tf_serving(["NormalizeUTF8"])
+    {'oldest': '2.12',
+     'why': 'NormalizeUTF8 is linked since 2.11; 2.12 is the oldest tried.'}
     """
+    unknown = [op for op in ops if op not in LINKED_SINCE]
+    if unknown:
+        why = f"No TF Serving is known to link {', '.join(unknown)}."
+        return {"oldest": None, "why": why}
+    linked = "; ".join(f"{op} is linked since {LINKED_SINCE[op]}" for op in ops)
+    why = f"{linked or 'Core operations alone'}; {OLDEST_TRIED} is the oldest tried."
+    versions = [OLDEST_TRIED, *(LINKED_SINCE[op] for op in ops)]
+    oldest = max(versions, key=lambda version: [int(n) for n in version.split(".")])
+    return {"oldest": oldest, "why": why}
+
+
+def ops_of(folder):
+    """Names of all operations in a SavedModel, without its own functions."""
     from tensorflow.core.protobuf import saved_model_pb2
 
     saved = saved_model_pb2.SavedModel()
@@ -132,7 +160,16 @@ def ops_beyond_core(folder):
         for function in graph.library.function:
             own.add(function.signature.name)
             ops |= {node.op for node in function.node_def}
-    return sorted(op for op in ops - own if not _is_core(op))
+    return sorted(ops - own)
+
+
+def ops_beyond_core(folder):
+    """Names of the operations a SavedModel needs that are not TensorFlow's own.
+
+    None for `characters` and `words`; `wordpiece` needs some of tensorflow_text, which
+    TF Serving links.
+    """
+    return [op for op in ops_of(folder) if not _is_core(op)]
 
 
 def _is_core(op):

@@ -1,12 +1,19 @@
 """Python texts in, Python tags out, for a model in memory and for a SavedModel."""
 
 import json
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
-from bat_tf._validation import check_folder, check_number, check_texts
+from bat_tf._validation import (
+    check_folder,
+    check_number,
+    check_texts,
+    import_optional,
+)
 
 
 class Tag(NamedTuple):
@@ -63,9 +70,8 @@ def _ask(serve, texts, batch_size, read_row):
         rows = order[first : first + batch_size]
         # A lone surrogate has no UTF-8; "?" is one character too, so offsets hold.
         batch = [texts[row].encode("utf-8", "replace") for row in rows]
-        found = {
-            name: value.numpy() for name, value in serve(tf.constant(batch)).items()
-        }
+        found = serve(tf.constant(batch))
+        found = {name: np.asarray(value) for name, value in found.items()}
         for row, text_row in enumerate(rows):
             answers[text_row] = read_row(found, row, texts[text_row])
     return answers
@@ -88,6 +94,21 @@ def _row_labels(found, row, _):
     return [(name.decode(), float(score)) for name, score in zip(*columns, strict=True)]
 
 
+def load_saved_model(folder):
+    """Loads a SavedModel, with the operations of tensorflow-text if it needs them."""
+    try:
+        return tf.saved_model.load(str(folder))
+    except Exception as error:
+        unknown = "Op type not registered" in str(error)
+        if unknown and "tensorflow_text" not in sys.modules:
+            import_optional("tensorflow_text", "serve", f"The model in {folder}")
+            return load_saved_model(folder)
+        raise OSError(
+            f"{folder} could not be loaded: {error}. Copy the folder again as a whole, "
+            "or export the model anew."
+        ) from error
+
+
 class ServedModel:
     """A model read from a SavedModel folder: answers, but cannot be trained.
 
@@ -99,16 +120,7 @@ class ServedModel:
         folder = check_folder(
             folder, ["saved_model.pb", "variables"], "a SavedModel of bat_tf"
         )
-        try:
-            self._model = tf.saved_model.load(str(folder))
-        except Exception as error:
-            needs = "Op type not registered" in str(error)
-            remedy = (
-                "It needs the operations of tensorflow_text: import that package first."
-                if needs
-                else "Copy the folder again as a whole, or export the model anew."
-            )
-            raise OSError(f"{folder} could not be loaded: {error}. {remedy}") from error
+        self._model = load_saved_model(folder)
         self._signature = self._model.signatures["serving_default"]
 
     def _serve(self, text):

@@ -1,0 +1,133 @@
+import base64
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bat_tf.serving.engine import Refusal
+from bat_tf.serving.rest import read_request, to_array, write_answer
+
+TEXT = {"text": tf.TensorSpec([None], tf.string)}
+TOKENS = {
+    "token_ids": tf.TensorSpec([None, None], tf.int32),
+    "padding_mask": tf.TensorSpec([None, None], tf.bool),
+}
+SPECS = {"serving_default": TEXT, "serve_tokens": TOKENS}
+
+
+def read(value):
+    body = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return read_request(body, SPECS.__getitem__)
+
+
+@pytest.mark.parametrize(
+    "request_body",
+    [
+        {"instances": ["東京", "b"]},
+        {"instances": [{"text": "東京"}, {"text": "b"}]},
+        {"instances": [{"b64": base64.b64encode("東京".encode()).decode()}, "b"]},
+        {"inputs": ["東京", "b"]},
+        {"inputs": {"text": ["東京", "b"]}, "signature_name": "serving_default"},
+    ],
+)
+def test_every_form_of_texts(request_body):
+    signature, inputs, rows = read(request_body)
+    assert signature == "serving_default"
+    assert inputs["text"].tolist() == ["東京".encode(), b"b"]
+    assert rows == ("instances" in request_body)
+
+
+def test_several_inputs():
+    row = {"token_ids": [1, 2], "padding_mask": [True, False]}
+    name = {"signature_name": "serve_tokens"}
+    _, by_row, _ = read({**name, "instances": [row, row]})
+    columns = {key: [value, value] for key, value in row.items()}
+    _, by_column, _ = read({**name, "inputs": columns})
+    for inputs in (by_row, by_column):
+        assert inputs["token_ids"].tolist() == [[1, 2], [1, 2]]
+        assert inputs["token_ids"].dtype == np.int32
+        assert inputs["padding_mask"].dtype == bool
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"", "JSON Parse error"),
+        (b'{"instances": [', "JSON Parse error: .* at offset: 15"),
+        (b'{"instances": ["\xff"]}', "not UTF-8 at offset: 16"),
+        (b"[" * 100_000, "JSON Parse error: nested too deep"),
+        (b'{"instances": [' + b"9" * 5000 + b"]}", "a number too long"),
+        ([], "Is not object"),
+        ({}, "Missing 'inputs' or 'instances' key"),
+        ({"inputs": [], "instances": []}, "only one of 'inputs' or 'instances'"),
+        ({"instances": "a"}, "'instances' to be an list"),
+        ({"instances": []}, "No values in 'instances'"),
+        ({"instances": [1]}, "Value: 1 Type: int is not of expected type: string"),
+        ({"instances": [None]}, "Value: null"),
+        ({"instances": [["a"]]}, "rank 1. Received: 2"),
+        ({"instances": [["a"], "b"]}, "must be of one length"),
+        ({"instances": [{"txt": "a"}]}, "element: 0 .* must be equal to: text"),
+        ({"instances": ["a", {"text": "a"}]}, "element: 0"),
+        ({"instances": [{"b64": "?"}]}, "Unable to base64 decode"),
+        ({"instances": [{"b64": 1}]}, "not of expected type"),
+        ({"instances": ["\ud800"]}, "surrogate"),
+        ({"inputs": {"txt": ["a"]}}, "Missing named input: text"),
+        ({"inputs": "a"}, "rank 1. Received: 0"),
+        ({"instances": ["a"], "signature_name": 1}, "'signature_name' key"),
+        ({"instances": [1], "signature_name": "serve_tokens"}, "plain list"),
+        ({"inputs": [1], "signature_name": "serve_tokens"}, "plain value/list"),
+    ],
+)
+def test_what_is_wrong_is_said(body, reason):
+    with pytest.raises(Refusal, match=reason) as caught:
+        read(body)
+    assert caught.value.code == "INVALID_ARGUMENT"
+
+
+@pytest.mark.parametrize("value", [[2**40], [1.5], [True], ["1"], [None]])
+def test_only_integers_are_integers(value):
+    with pytest.raises(Refusal):
+        to_array("ids", value, tf.TensorSpec([None], tf.int32))
+
+
+def test_answers_in_rows_and_columns():
+    found = {
+        "tags": np.array([[b"a", "東".encode()], [b"", b""]], object),
+        "scores": np.float32([[0.1, 0.25], [0, 0]]),
+        "num_tags": np.int32([2, 0]),
+    }
+    rows = json.loads(write_answer(found, True))["predictions"]
+    assert rows[0] == {"tags": ["a", "東"], "scores": [0.1, 0.25], "num_tags": 2}
+    columns = json.loads(write_answer(found, False))["outputs"]
+    assert columns["num_tags"] == [2, 0] and columns["scores"][0] == [0.1, 0.25]
+    assert write_answer({"one": np.int32([3])}, False) == b'{"outputs": [3]}'
+    with pytest.raises(Refusal, match="not one a row"):
+        write_answer({"a": np.ones(2), "b": np.ones(3)}, True)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["text", "b64", "x"]), inner, max_size=2)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.sampled_from(["instances", "inputs"]), st.sampled_from(list(SPECS)), JSON)
+def test_any_json_is_read_or_refused(key, signature, value):
+    try:
+        _, inputs, _ = read({key: value, "signature_name": signature})
+    except Refusal:
+        return
+    assert set(inputs) == set(SPECS[signature])
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_are_read_or_refused(body):
+    with pytest.raises(Refusal):
+        read(body)
