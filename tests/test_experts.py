@@ -29,6 +29,8 @@ def test_learns_and_reports_as_other_models_do(model):
     test = documents(40, seed=1)
     report = model.evaluate_report(test)
     assert report.values["micro_f1"] > 0.95
+    more = model.evaluate_report(test, metrics=["p@1", "psp@1"]).values
+    assert more["p@1"] > 0.95 and more["psp@1"] > 0.95
     logs = model.evaluate(test, return_dict=True, verbose=0)
     assert logs["micro-f1"] == pytest.approx(report.values["micro_f1"], abs=1e-6)
     assert model.loss.epoch == 8 and model.loss.base.name == "zlpr"

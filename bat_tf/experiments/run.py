@@ -80,6 +80,7 @@ class RunSettings:
         epochs: passes over the training part.
         batch_size: texts of a step.
         seed: decides weights, order and dropout.
+        metrics: scores of the valid part by name; None is those of the task.
         monitor: score of the valid part that picks the best epoch; None is macro F2 of
             the tokens for spans, micro F1 for labels.
         thresholds: for labels, what the best model's are fitted to the valid part by:
@@ -121,6 +122,7 @@ class RunSettings:
     epochs: int = 10
     batch_size: int = 16
     seed: int = 0
+    metrics: list | None = None
     monitor: str | None = None
     thresholds: str = "none"
     train_metrics: bool = True
@@ -277,7 +279,7 @@ def build(settings, train):
     model.compile(
         optimizer=build_optimizer(settings, model.encoder.d_model, steps),
         loss=loss,
-        metrics=task["metrics"],
+        metrics=settings.metrics or task["metrics"],
         train_metrics=settings.train_metrics,
         jit_compile=settings.jit_compile,
     )

@@ -101,6 +101,7 @@ class LabelReport:
         row_bounds=(1,),
         zero_division=0.0,
         num_confused=10,
+        metrics=None,
         data="data",
     ):
         """Compares scores with labels chunk by chunk; only one is in memory at a time.
@@ -119,6 +120,8 @@ class LabelReport:
             zero_division: F1 of a label that neither occurs nor is chosen, in the macro
                 means: 0, or 1 for ZLPR's tables.
             num_confused: how many confused pairs to keep; 0 does not look for them.
+            metrics: more metrics of scores, a dict of names and Keras metrics; their
+                results are among the `values`.
             data: name of the dataset.
 
         Returns:
@@ -132,6 +135,7 @@ class LabelReport:
             if counter is None:
                 width = np.shape(scores)[-1] if names is None else len(names)
                 counter = _Counter(width, threshold, row_bounds, num_confused)
+                counter.means |= metrics or {}
             counter.add(scores, labels)
         if counter is None or not counter.num_rows:
             raise ValueError("There are no documents to report on: no scores came.")

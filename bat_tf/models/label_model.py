@@ -183,7 +183,9 @@ class LabelModel(TextModel):
             raise ValueError(NO_THRESHOLD)
         return labelling_signature(self)
 
-    def evaluate_report(self, dataset, batch_size=64, cache_backbone=False, **settings):
+    def evaluate_report(
+        self, dataset, batch_size=64, cache_backbone=False, metrics=(), **settings
+    ):
         """Scores a dataset in full: a `LabelReport` with tables by group and label.
 
         Args:
@@ -191,6 +193,7 @@ class LabelModel(TextModel):
                 out.
             batch_size: texts a step.
             cache_backbone: as in `score_batches`.
+            metrics: names of more metrics, such as `"p@5"` and `"psp@5"`.
             **settings: of `LabelReport.of_chunks`, such as `label_bounds`.
         """
         from bat_tf.metrics.label_report import LabelReport
@@ -202,6 +205,7 @@ class LabelModel(TextModel):
             ((logits, labels[rows]) for rows, logits in scored),
             self.labels,
             self.cut,
+            metrics={name: self.metric(name) for name in metrics},
             data=dataset.name,
             **settings,
         )
