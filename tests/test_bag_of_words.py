@@ -83,6 +83,12 @@ def test_sparse_kernel_equals_the_dense_one():
     dense.kernel.assign(kernel)
     np.testing.assert_allclose(sparse(ids, mask), dense(ids, mask), rtol=1e-5)
     assert not np.any(sparse(ids, np.zeros_like(mask)) - sparse.label_bias)
+    every = np.asarray(dense(ids, mask))
+    for chosen in (np.array([2, 0]), np.tile([2, 0, 1], (len(ids), 1))):
+        expected = every[:, [2, 0, 1][: chosen.shape[-1]]]
+        for layer in (dense, sparse):
+            some = layer(ids, mask, labels=tf.constant(chosen))
+            np.testing.assert_allclose(some, expected, rtol=1e-5)
     gradients = []
     for layer in (dense, sparse):
         with tf.GradientTape() as tape:

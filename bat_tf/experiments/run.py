@@ -6,6 +6,7 @@ A run's folder holds `settings.yaml` (enough to repeat it), `best.keras`,
 
 import dataclasses
 import json
+import statistics
 import time
 from pathlib import Path
 
@@ -75,8 +76,10 @@ class RunSettings:
         weight_decay: of `"adamw"`.
         module_rates: factors on the rate of parts of the model: `{"encoder": 0.1}`.
         schedule: named version of equation 11.
-        warmup_steps: None is 8 % of all steps, the paper's 4,000 of 50,000. Equation
-            11's rate is then scaled so that its peak stays the paper's.
+        schedule_scale: factor on its rate.
+        warmup_steps: None is a share of all steps. Equation 11's rate is scaled so that
+            its peak stays that of the paper's 4,000.
+        warmup_share: that share; the paper's is 4,000 of 50,000 steps.
         epochs: passes over the training part.
         batch_size: texts of a step.
         seed: decides weights, order and dropout.
@@ -118,7 +121,9 @@ class RunSettings:
     weight_decay: float = 0.01
     module_rates: dict = dataclasses.field(default_factory=dict)
     schedule: str = "v1"
+    schedule_scale: float = 1.0
     warmup_steps: int | None = None
+    warmup_share: float = 0.08
     epochs: int = 10
     batch_size: int = 16
     seed: int = 0
@@ -189,8 +194,11 @@ def run(settings, verbose="auto"):
         model.fit(train, validation_data=valid)
         report["best"] = {"epoch": 1}
     else:
-        model = _trained(settings, train, valid, folder, verbose)
+        clock = EpochClock()
+        model = _trained(settings, train, valid, folder, verbose, clock)
         report["best"] = json.loads((folder / "best.json").read_text())
+        report["warmup_steps"] = warmup_steps(settings, num_steps(settings, train))
+        report["epoch_seconds"] = clock.median
     report["fit_seconds"] = round(time.perf_counter() - started, 1)
     report["model"] = model.describe()
     report["parameters"] = model.count_params()
@@ -205,7 +213,29 @@ def run(settings, verbose="auto"):
     return model, report
 
 
-def _trained(settings, train, valid, folder, verbose):
+class EpochClock(keras.callbacks.Callback):
+    """Notes what the epochs of this process take, each with its validation."""
+
+    def __init__(self):
+        super().__init__()
+        self.seconds = []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        """Starts the clock."""
+        self._started = time.perf_counter()
+
+    def on_epoch_end(self, epoch, logs=None):
+        """Notes the time."""
+        self.seconds.append(time.perf_counter() - self._started)
+
+    @property
+    def median(self):
+        """Seconds of an epoch; the first one, which compiles, counts if it is alone."""
+        counted = self.seconds[1:] or self.seconds
+        return round(statistics.median(counted), 2) if counted else None
+
+
+def _trained(settings, train, valid, folder, verbose, clock):
     """The model of the best epoch."""
     training.set_seed(settings.seed, deterministic=not settings.jit_compile)
     build(settings, train).fit(
@@ -215,9 +245,10 @@ def _trained(settings, train, valid, folder, verbose):
         epochs=settings.epochs,
         seed=settings.seed,
         cache_backbone=settings.cache_backbone,
-        callbacks=training.default_callbacks(
-            folder, settings.monitor, settings.patience
-        ),
+        callbacks=[
+            clock,
+            *training.default_callbacks(folder, settings.monitor, settings.patience),
+        ],
         verbose=verbose,
     )
     best = load(folder)
@@ -273,7 +304,7 @@ def build(settings, train):
         **{"dtype": settings.precision, **settings.encoder_settings},
         **{**scheme, **settings.model_settings},
     )
-    steps = settings.epochs * -(-len(train) // settings.batch_size)
+    steps = num_steps(settings, train)
     counted = model.loss_settings(settings.loss)
     loss = losses.get(settings.loss, **{**counted, **settings.loss_settings})
     model.compile(
@@ -286,13 +317,22 @@ def build(settings, train):
     return model
 
 
+def num_steps(settings, train):
+    """Optimizer steps of a whole run."""
+    return settings.epochs * -(-len(train) // settings.batch_size)
+
+
+def warmup_steps(settings, steps):
+    """Steps until the rate's peak, of a run of so many steps."""
+    return settings.warmup_steps or max(1, round(settings.warmup_share * steps))
+
+
 def build_optimizer(settings, d_model, steps):
     """The optimizer of a run of so many steps."""
-    # 4,000 of the paper's 50 epochs x 1,000 steps.
-    warmup = settings.warmup_steps or max(1, round(0.08 * steps))
+    warmup = warmup_steps(settings, steps)
     if settings.optimizer == "bat":
         # The peak of equation 11 is (d S)^-1/2: keep the one that S = 4,000 has.
-        scale = (warmup / 4000) ** 0.5
+        scale = settings.schedule_scale * (warmup / 4000) ** 0.5
         return optimizers.bat_optimizer(
             d_model,
             settings.schedule,
@@ -321,11 +361,12 @@ def _open_folder(settings):
     path = folder / "settings.yaml"
     values = settings.to_dict()
     if path.exists():
-        old = yaml.safe_load(path.read_text(encoding="utf-8"))
+        # Settings that are younger than the run had their defaults in it.
+        old = RunSettings.load(path).to_dict()
         other = [
-            f"{name} {old.get(name)!r} instead of {value!r}"
+            f"{name} {old[name]!r} instead of {value!r}"
             for name, value in values.items()
-            if name not in MAY_CHANGE and old.get(name) != value
+            if name not in MAY_CHANGE and old[name] != value
         ]
         if other:
             raise ValueError(

@@ -34,6 +34,8 @@ class BagOfWords(keras.layers.Layer):
     Call arguments:
         token_ids: [B, T].
         padding_mask: bool [B, T].
+        labels: optional label ids, [C] for all texts alike or [B, C]; only the logits
+            of these are returned.
 
     Example:
         >>> import numpy as np
@@ -77,14 +79,18 @@ class BagOfWords(keras.layers.Layer):
         kernel[words, labels] = strength / self.gain * shares
         self.kernel.assign(kernel)
 
-    def call(self, token_ids, padding_mask):
+    def call(self, token_ids, padding_mask, labels=None):
         share = self.gain * word_shares(token_ids, padding_mask, self.idf)
         rows = ops.take(self.kernel, token_ids, axis=0)
         share = ops.cast(share, rows.dtype)
-        return self._add_bias(ops.squeeze(ops.matmul(share[:, None, :], rows), 1))
+        logits = ops.squeeze(ops.matmul(share[:, None, :], rows), 1)
+        return _of_some(self._add_bias(logits), labels)
 
-    def _add_bias(self, logits):
-        return logits if self.label_bias is None else logits + self.label_bias
+    def _add_bias(self, logits, labels=None):
+        if self.label_bias is None:
+            return logits
+        bias = ops.convert_to_tensor(self.label_bias)
+        return logits + (bias if labels is None else ops.take(bias, labels))
 
     def get_config(self):
         return {
@@ -165,10 +171,9 @@ class SparseBagOfWords(BagOfWords):
         weights = np.zeros(self.num_pairs) if weights is None else np.asarray(weights)
         self.kernel.assign(weights[order])
 
-    def call(self, token_ids, padding_mask):
+    def call(self, token_ids, padding_mask, labels=None):
         share = word_shares(token_ids, padding_mask, self.idf)
-        text, place = tf.unstack(tf.where(share > 0), axis=1)
-        at = tf.stack([text, place], axis=1)
+        at = tf.where(share > 0)
         word, share = tf.gather_nd(token_ids, at), tf.gather_nd(share, at)
         first = tf.gather(self.splits.value, word)
         count = tf.gather(self.splits.value, word + 1) - first
@@ -176,20 +181,45 @@ class SparseBagOfWords(BagOfWords):
         owner = tf.repeat(tf.range(tf.size(word)), count)
         before = tf.cumsum(count, exclusive=True)
         pair = tf.range(tf.size(owner)) - tf.gather(before - first, owner)
-        label = tf.cast(tf.gather(self.pair_labels.value, pair), text.dtype)
+        column = tf.gather(self.pair_labels.value, pair)
+        width, shared = self.num_labels, None
+        if labels is not None and len(labels.shape) == 1:
+            # Pairs of other labels are left out before anything is summed.
+            width, shared = tf.size(labels), labels
+            column = tf.gather(_places(labels, self.num_labels), column)
+            kept = tf.where(column >= 0)[:, 0]
+            column, owner = tf.gather(column, kept), tf.gather(owner, kept)
+            pair = tf.gather(pair, kept)
         weight = tf.gather(tf.convert_to_tensor(self.kernel), pair)
         part = weight * tf.cast(tf.gather(self.gain * share, owner), weight.dtype)
-        rows = tf.cast(tf.shape(token_ids)[0], text.dtype)
         # One flat index: a text's label.
-        index = tf.gather(text, owner) * self.num_labels + label
-        logits = tf.math.unsorted_segment_sum(part, index, rows * self.num_labels)
-        return self._add_bias(tf.reshape(logits, (-1, self.num_labels)))
-
-    def compute_output_shape(self, token_ids_shape, *_):
-        return (token_ids_shape[0], self.num_labels)
+        rows, width = (tf.cast(x, "int64") for x in (tf.shape(token_ids)[0], width))
+        index = tf.gather(at[:, 0], owner) * width + tf.cast(column, "int64")
+        logits = tf.math.unsorted_segment_sum(part, index, rows * width)
+        logits = self._add_bias(tf.reshape(logits, (rows, width)), shared)
+        if shared is not None:
+            return tf.ensure_shape(logits, (None, labels.shape[0]))
+        return _of_some(tf.ensure_shape(logits, (None, self.num_labels)), labels)
 
     def get_config(self):
         return {**super().get_config(), "num_pairs": self.num_pairs}
+
+
+def _of_some(logits, labels):
+    """The columns of logits [B, L] of some labels: [C], or [B, C] for each text."""
+    if labels is None:
+        return logits
+    labels = ops.convert_to_tensor(labels)
+    if len(labels.shape) == 1:
+        return ops.take(logits, labels, axis=1)
+    return ops.take_along_axis(logits, labels, axis=1)
+
+
+def _places(labels, total):
+    """Where each of all labels is among some [C], -1 where it is not."""
+    places = tf.fill((total,), -1)
+    at = tf.range(tf.size(labels))
+    return tf.tensor_scatter_nd_update(places, labels[:, None], at)
 
 
 def word_shares(token_ids, padding_mask, idf):

@@ -159,8 +159,7 @@ class ExpertClassifier(LabelModel):
             logits = []
             for name, (kind, layers), head in zip(experts, parsed, heads, strict=True):
                 if kind == "S":
-                    scores = head(inputs["token_ids"], mask)
-                    logits.append(_of_some(scores, chosen))
+                    logits.append(head(inputs["token_ids"], mask, labels=chosen))
                     continue
                 if min(layers) < missing:
                     raise ValueError(
@@ -450,12 +449,3 @@ def parse_expert(name, depth):
 
 def _beside(states):
     return states[0] if len(states) == 1 else ops.concatenate(states, axis=-1)
-
-
-def _of_some(scores, chosen):
-    """The columns of scores [B, L] that were chosen: [C], or [B, C] for each text."""
-    if chosen is None:
-        return scores
-    if len(chosen.shape) == 1:
-        return ops.take(scores, chosen, axis=1)
-    return ops.take_along_axis(scores, chosen, axis=1)
