@@ -13,17 +13,24 @@ import tensorflow as tf
 import typer
 import yaml
 from rich.console import Console
+from rich.markdown import Markdown
+from rich.markup import escape
 from rich.text import Text
 
 import bat_tf
 from bat_tf import display
-from bat_tf._validation import DataError, check_choice, import_optional
+from bat_tf._validation import check_choice, import_optional
 from bat_tf.data.files import atomic_write
-from bat_tf.experiments import tables
+from bat_tf.experiments import papers, tables
 from bat_tf.experiments.demo import demo as run_demo
 from bat_tf.experiments.grid import Grid, run_grid
+from bat_tf.experiments.report import variant_lines, write_report
+from bat_tf.experiments.reproduce import load_results, table_cells, variants
 from bat_tf.experiments.run import RunSettings, run
 from bat_tf.metrics.report import TaggingReport
+from bat_tf.serving.bulk import tag_corpus
+from bat_tf.serving.bulk_progress import RowsProgress, as_rate
+from bat_tf.serving.bulk_rows import answers, ask_in_chunks, count_rows, read_texts
 from bat_tf.training import save_model
 
 app = typer.Typer(
@@ -32,6 +39,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 console = Console()
+RESULTS = "examples/reproduction/results"
 
 ModelPath = Annotated[
     str | None,
@@ -174,6 +182,70 @@ def grid(
 
 
 @app.command()
+def reproduce(
+    table: Annotated[str | None, typer.Argument(help="Such as s0-table3.")] = None,
+    data: Annotated[str | None, typer.Option(help="Named set to run it on.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Instead of the paper's.")] = None,
+    seeds: Annotated[str, typer.Option(help="Separated by commas.")] = "0",
+    rows: Annotated[str | None, typer.Option(help="Only these: BAT,MUSE.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Only these: CE,PBP.")] = None,
+    warmup: Annotated[
+        float | None, typer.Option(help="Steps, or a share of all steps below 1.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Runs at a time.")] = 1,
+    results: Annotated[str, typer.Option(help="Folder of result files.")] = RESULTS,
+    runs: Annotated[str, typer.Option(help="Folder of the runs.")] = "runs/reproduce",
+    set: Annotated[
+        list[str] | None, typer.Option(help="Other settings, as for train.")
+    ] = None,
+    list_tables: Annotated[bool, typer.Option("--list", help="Show them all.")] = False,
+):
+    """Run a table of the papers, or what is missing of it; --list shows the tables."""
+    if list_tables or not table:
+        for one in papers.TABLES.values():
+            what = one.why_not or f"{len(one.places)} runs"
+            line = f"[bold]{one.id:<13}[/]{escape(one.title)} [dim]({escape(what)})[/]"
+            console.print(line, highlight=False, soft_wrap=True)
+        return
+    plan = papers.TABLES[check_choice("table", table, papers.TABLES)]
+    names = [name for text in (rows, columns) if text for name in text.split(",")]
+    changes = {}
+    _set_pairs(changes, set or [])
+    cells = table_cells(
+        plan,
+        results,
+        runs,
+        data=data,
+        epochs=epochs,
+        seeds=[int(seed) for seed in seeds.split(",")],
+        warmup=warmup,
+        names=names,
+        changes=changes,
+    )
+    with display.GridProgress(console) as progress:
+        run_grid(cells, jobs, progress.show)
+    for variant in variants(plan, [cell.result for cell in cells]):
+        console.print(Markdown("\n".join(variant_lines(variant, whole=False))))
+
+
+@app.command()
+def report(
+    results: Annotated[
+        list[str] | None, typer.Option(help="Folders of results.", show_default=False)
+    ] = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="Folder of the page.")
+    ] = "examples/reproduction",
+):
+    """Write what the papers' tables came to: a page with tables and pictures."""
+    found = load_results(*(results or [RESULTS, "examples/results"]))
+    if not found:
+        raise ValueError("There are no results yet: run `bat-tf reproduce s0-table3`.")
+    path = write_report(found, output)
+    console.print(f"{len(found)} results: {path}", soft_wrap=True, highlight=False)
+
+
+@app.command()
 def evaluate(
     data: Annotated[str, typer.Argument(help="A file or a named set.")],
     model: ModelPath = None,
@@ -245,24 +317,50 @@ def tag(
     model: ModelPath = None,
     input: Annotated[
         str | None,
-        typer.Option("--input", "-i", help="File with a text a line, or .jsonl."),
+        typer.Option(
+            "--input", "-i", help="File with a text a line, or .jsonl; .gz and .xz too."
+        ),
     ] = None,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", help="File to write to.")
+        str | None,
+        typer.Option(
+            "--output", "-o", help="File to write to, or folder/ for a job in shards."
+        ),
     ] = None,
     json_lines: Annotated[
         bool, typer.Option("--jsonl", help="Write JSONL instead of coloured text.")
     ] = False,
     batch_size: int = 64,
+    top_k: Annotated[
+        int | None,
+        typer.Option(help="The best so many labels, not those above the threshold."),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Of a job in shards: how many are at work.")
+    ] = None,
+    shard_rows: Annotated[int, typer.Option(help="Of a job: rows a shard.")] = 2000,
+    engine: Annotated[str, typer.Option(help="Of a job: processes or ray.")] = (
+        "processes"
+    ),
 ):
-    """Mark the keywords in texts, or label them: arguments, a file, or stdin."""
-    lines = texts if texts else list(_read_texts(input))
-    loaded = bat_tf.load(model_path(model))
-    if hasattr(loaded, "tag"):
-        style, ask = display.SPANS, loaded.tag
-    else:
-        style, ask = display.LABELS, loaded.label
-    tagged = zip(lines, ask(lines, batch_size=batch_size), strict=True)
+    """Mark the keywords in texts, or label them: arguments, a file, or stdin.
+
+    A job in shards can be stopped or killed; the same command does the rest.
+    """
+    if workers is not None or (output and (output[-1] == "/" or Path(output).is_dir())):
+        if texts or not input or not output:
+            raise ValueError(
+                "A job in shards reads a file and writes to a folder: give `--input` "
+                "and `--output`, and no texts."
+            )
+        workers = 1 if workers is None else workers
+        settings = {"workers": workers, "shard_rows": shard_rows, "engine": engine}
+        settings.update(batch_size=batch_size, top_k=top_k)
+        _tag_corpus(input, output, model_path(model), settings)
+        return
+    style, ask = answers(bat_tf.load(model_path(model)), batch_size, top_k)
+    # Several batches at a time: texts of similar length share one.
+    tagged = ask_in_chunks(ask, texts or read_texts(input), 16 * batch_size)
     as_line = style.plain
     if json_lines or str(output).endswith(".jsonl"):
         as_line = style.json
@@ -270,26 +368,42 @@ def tag(
         for row in tagged:
             console.print(style.coloured(*row))
         return
-    with atomic_write(output) if output else nullcontext(sys.stdout) as file:
-        for row in tagged:
-            file.write(as_line(*row) + "\n")
+    lines = (as_line(*row) + "\n" for row in tagged)
+    total = len(texts) if texts else count_rows(input) if input else None
+    _write_lines(lines, output, total, batch_size)
 
 
-def _read_texts(path):
-    """Texts of a file or of standard input, one a line; of JSONL, the "text" values."""
-    if path and not Path(path).is_file():
-        raise FileNotFoundError(f"There is no file {path} to read texts from.")
-    raw = Path(path).read_bytes() if path else sys.stdin.buffer.read()
-    lines = raw.decode("utf-8", "replace").splitlines()
-    if not str(path).endswith((".jsonl", ".json")):
-        yield from lines
-        return
-    for number, line in enumerate(lines, 1):
-        try:
-            yield json.loads(line)["text"]
-        except (ValueError, TypeError, KeyError) as error:
-            reason = f'expected {{"text": …}}, found {line[:60]!r}'
-            raise DataError(path, number, reason) from error
+def _write_lines(lines, output, total, batch_size):
+    # On a terminal the lines themselves show how far it is.
+    quiet = not output and sys.stdout.isatty()
+    bar = RowsProgress(Console(stderr=True, quiet=quiet))
+    with bar, atomic_write(output) if output else nullcontext(sys.stdout) as file:
+        for number, line in enumerate(lines):
+            if number % batch_size == 0:
+                bar.show(number, total)
+            file.write(line)
+
+
+def _tag_corpus(input, output, model, settings):
+    # Workers write to the terminal too, across the bar.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    try:
+        with RowsProgress(Console(stderr=True)) as progress:
+            done = tag_corpus(input, output, model, progress=progress.show, **settings)
+    except KeyboardInterrupt:
+        console.print(
+            f"Stopped. What is done stays in {output}; run the same command again for "
+            "the rest.",
+            soft_wrap=True,
+        )
+        raise typer.Exit(130) from None
+    console.print(
+        f"{done.rows:,} rows in {done.shards:,} parts in {output}; of them "
+        f"{done.rows_now:,} now, {as_rate(done.rows_now, done.seconds)}. "
+        f"Bad rows: {done.bad:,}{', see bad-*.jsonl' if done.bad else ''}.",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 @app.command()

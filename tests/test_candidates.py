@@ -92,7 +92,7 @@ def test_bad_input():
         CandidateLabels(TOTAL, 61, WORDS)
     with pytest.raises(tf.errors.InvalidArgumentError, match="Raise `candidates`"):
         layer(2)(TOKENS, MASK, IDS)
-    for name in ("rl", "warp", "dl1"):
+    for name in ("rl", "warp", "dl1", "dl2"):
         some = Candidates(tf.range(3), tf.ones(3), TOTAL)
         with pytest.raises(ValueError, match="stand for all"):
             losses.get(name)(np.array([[0]]), np.zeros((1, 3)), None, some)

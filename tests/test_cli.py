@@ -120,6 +120,8 @@ def test_labels_from_training_to_tags(tmp_path):
     assert plot.stat().st_size > 1000
     line = json.loads(ask("tag", "--model", run, "--jsonl", "wheat, oil"))
     assert line["text"] == "wheat, oil" and len(line["labels"]) == len(line["scores"])
+    best = json.loads(ask("tag", "--model", run, "--jsonl", "--top-k", 2, "wheat, oil"))
+    assert sorted(best["labels"]) == ["energy", "grain"]
     assert "labels: energy, grain" in ask("info", "--model", run)
     served = tmp_path / "served" / "1"
     assert "answers as the model does" in ask("export", run, served)
@@ -127,6 +129,7 @@ def test_labels_from_training_to_tags(tmp_path):
     for arguments, words in (
         (["evaluate", path, "--model", served], "gives no scores of all of them"),
         (["tune", served, path], "has no thresholds to fit"),
+        (["tag", "--model", served, "--top-k", 1, "x"], "above its threshold"),
     ):
         result = runner.invoke(cli.app, [*map(str, arguments)])
         assert words in str(result.exception)

@@ -296,10 +296,20 @@ def test_a_label_outside_the_space_is_named(wrong):
         tf.function(lambda ids: layer(x, real, labels=ids))(tf.constant(ids))
 
 
-@pytest.mark.parametrize("wrong", [np.zeros((2, 3)), np.zeros(2, int)])
-def test_candidates_are_a_table_of_integers(wrong):
-    with pytest.raises(ValueError, match=r"`labels` must be label ids \[B, C\]"):
+@pytest.mark.parametrize("wrong", [np.zeros((2, 3)), np.zeros((2, 1, 1), int)])
+def test_candidates_are_integers_for_all_texts_or_for_each(wrong):
+    said = r"`labels` must be label ids \[C\] or \[B, C\]"
+    with pytest.raises(ValueError, match=said):
         build()(states(), mask(5, 5), labels=wrong)
+
+
+def test_candidates_of_all_texts_alike():
+    layer, chosen = build(), np.array([7, 0, 3])
+    every = np.asarray(layer(states(), mask(5, 3)))
+    some = layer(states(), mask(5, 3), labels=chosen)
+    np.testing.assert_allclose(some, every[:, chosen], rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="must be label ids below 11"):
+        layer(states(), mask(5, 3), labels=np.array([-1]))
 
 
 # === A layer among others ===

@@ -4,6 +4,7 @@ A cell that has its file is not run again, and one that was killed goes on from 
 epoch, so that a grid of hours may be stopped and started as it suits.
 """
 
+import csv
 import dataclasses
 import importlib.metadata
 import json
@@ -23,6 +24,11 @@ from bat_tf.experiments.run import RunSettings, run
 PACKAGES = ("tensorflow", "keras", "numpy")
 # Scores of single labels are kept in a result while they are few enough to look at.
 MOST_LABELS = 200
+# Settings that make no difference to what is learned, or say where and on what.
+ANYHOW = ("output", "seed", "parts", "monitor", "metrics", "train_metrics", "patience")
+ANYHOW += ("jit_compile", "cache_backbone", "warmup_share", "report_settings")
+WORDS = {"warmup_steps": "warm-up steps", "batch_size": "batch size"}
+WORDS |= {"learning_rate": "learning rate", "encoder_settings": "encoder with"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,11 +39,14 @@ class Cell:
         row: name of the row it belongs to.
         settings: its `RunSettings`.
         path: its result file.
+        expected: for a cell of a paper's table, the paper's settings; what differs is
+            noted in the result.
     """
 
     row: str
     settings: RunSettings
     path: Path
+    expected: dict | None = None
 
     @property
     def result(self):
@@ -122,7 +131,7 @@ class Grid:
         for seed in self.seeds:
             for row, changes in self.rows.items():
                 name = f"{re.sub(r'[^0-9A-Za-z]+', '-', row).strip('-')}_{seed}"
-                values = _merged(self.base, changes or {})
+                values = merged(self.base, changes or {})
                 values |= {"seed": seed, "output": str(Path(runs, self.name, name))}
                 settings = RunSettings.of(**values)
                 path = Path(results, self.name, f"{name}.json")
@@ -170,11 +179,16 @@ def run_grid(cells, jobs=1, progress=None):
         )
 
 
-def run_cell(settings, path):
+def run_cell(settings, path, expected=None):
     """Runs one cell in this process and writes its result."""
     started = time.perf_counter()
     _, report = run(settings, verbose=2)
     report["seconds"] = round(time.perf_counter() - started, 1)
+    report["history"] = history(settings.output)
+    if expected is not None:
+        report["deviations"] = deviations(
+            settings.to_dict(), expected, report.get("warmup_steps")
+        )
     report["versions"] = {name: importlib.metadata.version(name) for name in PACKAGES}
     report["cores"] = os.cpu_count()
     report["settings"].pop("output")
@@ -192,7 +206,7 @@ def run_cell(settings, path):
 def _start(cell, jobs):
     folder = Path(cell.settings.output)
     folder.mkdir(parents=True, exist_ok=True)
-    values = json.dumps([cell.settings.to_dict(), str(cell.path)])
+    values = json.dumps([cell.settings.to_dict(), str(cell.path), cell.expected])
     environment = dict(os.environ)
     if jobs > 1:
         cores = str(max(1, (os.cpu_count() or 2) // jobs))
@@ -214,15 +228,69 @@ def _epochs_done(cell):
     return max(0, len(history.read_bytes().splitlines()) - 1) if history.exists() else 0
 
 
-def _merged(base, changes):
-    """`base` with `changes`, also inside settings that are dicts."""
-    merged = dict(base)
+def merged(base, changes):
+    """`base` with `changes`, also inside settings that are dicts; `{}` clears them.
+
+    >>> merged({"a": 1, "b": {"c": 2}}, {"b": {"d": 3}})
+    {'a': 1, 'b': {'c': 2, 'd': 3}}
+    """
+    found = dict(base)
     for name, value in changes.items():
         inner = value and isinstance(value, dict) and isinstance(base.get(name), dict)
-        merged[name] = {**base[name], **value} if inner else value
-    return merged
+        found[name] = {**base[name], **value} if inner else value
+    return found
+
+
+def deviations(settings, expected, warmup_steps=None):
+    """What a run does otherwise than a paper, in words.
+
+    Args:
+        settings: those of the run, as a dict.
+        expected: the paper's; what they do not name is as `RunSettings` has it.
+        warmup_steps: how many the run came to, if its settings leave that open.
+
+    >>> deviations({"data": "a", "epochs": 15}, {"data": "a", "epochs": 50})
+    ['epochs 15 instead of 50']
+    """
+    ours = RunSettings.of(**settings).to_dict()
+    ours["warmup_steps"] = ours["warmup_steps"] or warmup_steps
+    theirs = {**RunSettings.of(data="-").to_dict(), **expected}
+    if ours["encoder"] == "svm":  # has no epochs
+        theirs = {name: expected[name] for name in ("data", "encoder")}
+    return [
+        f"{WORDS.get(name, name)} {_plain(ours[name])} instead of {_plain(value)}"
+        for name, value in theirs.items()
+        if name not in ANYHOW and ours[name] != value and value is not None
+    ]
+
+
+def _plain(value):
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_plain(v)}" for key, v in value.items()) or "none"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def history(folder):
+    """Scores of every epoch out of a run's history.csv, None if there is none.
+
+    A resumed run may have an epoch twice: the later one counts.
+    """
+    path = Path(folder) / "history.csv"
+    if not path.exists():
+        return None
+    with path.open(newline="") as file:
+        epochs = {int(row["epoch"]): row for row in csv.DictReader(file)}
+    rows = [epochs[number] for number in sorted(epochs)]
+    return {
+        "epoch": [int(row["epoch"]) + 1 for row in rows],
+        **{
+            name: [float(f"{float(row[name]):.5g}") for row in rows]
+            for name in (rows[0] if rows else ())
+            if name != "epoch"
+        },
+    }
 
 
 if __name__ == "__main__":
-    values, target = json.loads(sys.argv[1])
-    run_cell(RunSettings.of(**values), Path(target))
+    values, target, paper = json.loads(sys.argv[1])
+    run_cell(RunSettings.of(**values), Path(target), paper)

@@ -72,9 +72,7 @@ def plot_cooccurrence(dataset, path, most=40):
     axes.set_xlabel("… that have this one too")
     picture.colorbar(image, label="%", shrink=0.8)
     axes.set_title(f"{dataset.name}: labels that meet", loc="left", fontsize=10)
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    picture.savefig(path, dpi=110)
-    return Path(path)
+    return _save(picture, path)
 
 
 def plot_groups(rows, path, title, groups=("head", "medium", "tail"), kind="macro_f1"):
@@ -113,6 +111,123 @@ def plot_groups(rows, path, title, groups=("head", "medium", "tail"), kind="macr
     axes.grid(axis="y", alpha=0.3)
     axes.set_axisbelow(True)
     axes.legend(ncols=3, fontsize=8)
+    return _save(picture, path)
+
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart; each series also
+# has its own dashes and marker.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+MARKERS = "osD^vPX"
+
+
+def plot_curves(panels, path, title, ylabel):
+    """Draws scores by epoch: a panel for each group, a line for each of its series.
+
+    Args:
+        panels: title of a panel → (name of a series → values, one an epoch). A series
+            has the same colour in all panels.
+        path: the file; its ending says which format.
+        title: above the picture.
+        ylabel: of the first panel.
+
+    Returns:
+        The path.
+    """
+    figure = import_optional("matplotlib", "plots", "plot_curves").figure
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
+    picture = figure.Figure(figsize=(5 * columns, 3.2 * rows), layout="constrained")
+    grid = picture.subplots(rows, columns, squeeze=False, sharey=True)
+    names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
+    for axes in grid.flat[len(panels) :]:
+        axes.set_axis_off()
+    shown = {}
+    for axes, (panel, series) in zip(grid.flat, panels.items(), strict=False):
+        for name, values in series.items():
+            number = names.index(name) % len(COLOURS)
+            (shown[name],) = axes.plot(
+                range(1, len(values) + 1),
+                100 * np.asarray(values),
+                color=COLOURS[number],
+                linestyle=DASHES[number],
+                marker=MARKERS[number],
+                markersize=4,
+                markevery=max(1, len(values) // 10),
+                linewidth=1.4,
+            )
+        axes.set_title(panel, loc="left", fontsize=10)
+        axes.set_xlabel("epoch")
+        axes.grid(alpha=0.3)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+    for axes in grid[:, 0]:
+        axes.set_ylabel(ylabel)
+    # The first epochs would squeeze what differs at the end.
+    low, high = grid[0, 0].get_ylim()
+    grid[0, 0].set_ylim(max(low, high - 30), high)
+    shown = {name: shown[name] for name in names}
+    picture.legend(
+        shown.values(), shown, loc="outside right center", fontsize=9, handlelength=3.5
+    )
+    picture.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return _save(picture, path)
+
+
+def plot_bars(bars, path, title, xlabels, marks=None):
+    """Draws horizontal bars: a panel for each quantity, a bar for each name.
+
+    Args:
+        bars: name → values, one for each panel; None draws no bar.
+        path: the file; its ending says which format.
+        title: above the picture.
+        xlabels: of the panels.
+        marks: for each panel a (value, label) to draw a line at, or None.
+
+    Returns:
+        The path.
+    """
+    figure = import_optional("matplotlib", "plots", "plot_bars").figure
+    height = 1.4 + 0.27 * len(bars)
+    picture = figure.Figure(figsize=(4.6 * len(xlabels), height), layout="constrained")
+    grid = picture.subplots(1, len(xlabels), squeeze=False, sharey=True)[0]
+    for number, (axes, xlabel) in enumerate(zip(grid, xlabels, strict=True)):
+        values = [row[number] for row in bars.values()]
+        places = np.arange(len(values))
+        drawn = axes.barh(
+            places, [value or 0 for value in values], color=COLOURS[number % 2]
+        )
+        texts = ["" if value is None else _number(value) for value in values]
+        # Beside a bar the text would stand on the line of a mark.
+        inside = {"label_type": "center", "color": "white"} if marks else {"padding": 3}
+        axes.bar_label(drawn, texts, fontsize=8, **inside)
+        missing = ["not run" if value is None else "" for value in values]
+        axes.bar_label(drawn, missing, padding=3, fontsize=8)
+        axes.set_yticks(places, list(bars), fontsize=9)
+        axes.set_xlabel(xlabel)
+        axes.margins(x=0.2)
+        axes.grid(axis="x", alpha=0.3)
+        axes.set_axisbelow(True)
+        if marks and marks[number]:
+            value, label = marks[number]
+            axes.axvline(value, color="black", linestyle="--", linewidth=1.2)
+            axes.annotate(
+                label,
+                (value, 1.0),
+                xycoords=("data", "axes fraction"),
+                xytext=(2, 2),
+                textcoords="offset points",
+                fontsize=8,
+            )
+    grid[0].invert_yaxis()
+    picture.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return _save(picture, path)
+
+
+def _number(value):
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _save(picture, path):
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     picture.savefig(path, dpi=110)
     return Path(path)

@@ -29,7 +29,8 @@ class LabelScores(keras.layers.Layer):
     Example:
         >>> import numpy as np
         >>> layer = LabelScores(1000, width=8)
-        >>> layer(np.ones((2, 4))).shape, layer(np.ones((2, 4)), [7, 9]).shape
+        >>> states = np.ones((2, 4))
+        >>> layer(states).shape, layer(states, labels=np.array([7, 9])).shape
         (TensorShape([2, 1000]), TensorShape([2, 2]))
 
     Reference:

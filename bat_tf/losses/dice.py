@@ -91,8 +91,10 @@ class BatchDiceLoss(DiceLoss):
     def __init__(self, smooth=1.0, *, name="batch_dice_loss", **kwargs):
         super().__init__(smooth, name=name, **kwargs)
 
-    def __call__(self, y_true, y_pred, sample_weight=None):
+    def __call__(self, y_true, y_pred, sample_weight=None, candidates=None):
         """Returns the loss of a batch."""
+        if candidates is not None:
+            self.candidate_losses(y_true, y_pred, candidates)  # says that it cannot
         with keras.name_scope(self.name):
             loss = ops.reshape(self.call(y_true, y_pred, sample_weight), (1,))
             reduced = reduce(loss, reduction=self.reduction)

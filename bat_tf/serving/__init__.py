@@ -1,5 +1,6 @@
 """SavedModels and the texts and tags around them."""
 
+from bat_tf.serving.bulk import tag_corpus as tag_corpus
 from bat_tf.serving.client import Client as Client
 from bat_tf.serving.client import ServerError as ServerError
 from bat_tf.serving.export import export_model as export_model

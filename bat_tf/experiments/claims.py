@@ -1,0 +1,291 @@
+"""What the papers claim, as comparisons that results can decide.
+
+The rule: the noise of a table is the pooled standard deviation over seeds of all its
+runs that have several. Two means over m and n seeds differ if they are further apart
+than twice the noise times √(1/m + 1/n). A claim that one thing is better held if it is
+ahead in more than half of the comparisons and behind in none; a claim that it is not
+worse held if it is behind in none. A claim could not be tested if less than half of its
+comparisons were run, or none with several seeds: there is no noise to compare with.
+"""
+
+import dataclasses
+import math
+import statistics
+
+from bat_tf.experiments.papers import TABLES
+from bat_tf.experiments.reproduce import score, variants
+
+HELD, FAILED, OPEN = "held", "did not hold", "could not be tested here"
+_CURVE = "val_token-macro-f2"
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """A sentence of a paper that compares rows or columns of tables.
+
+    Args:
+        text: the sentence.
+        tables: ids of the tables it speaks of.
+        better: names that are to come out ahead.
+        worse: the names they are compared with; all others beside them by default.
+        within: names of the other side that count; all by default.
+        kind: `"higher"`, `"lower"`, `"not lower"` or `"sooner"`: fewer epochs until
+            macro F2 on the valid part is at 99 % of what the least of both gets to.
+    """
+
+    text: str
+    tables: tuple
+    better: tuple
+    worse: tuple = ()
+    within: tuple = ()
+    kind: str = "higher"
+
+    def pairs(self, table):
+        """Pairs of (row, column), the one that is to be ahead first."""
+        rows = self.better[0] in table.rows
+        side, other = (table.rows, table.columns)[:: 1 if rows else -1]
+        worse = self.worse or [name for name in side if name not in self.better]
+        for across in self.within or other:
+            for first in self.better:
+                for second in worse:
+                    both = (first, across), (second, across)
+                    yield both if rows else tuple(place[::-1] for place in both)
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What became of a claim.
+
+    Args:
+        claim: the `Claim`.
+        word: one of `HELD`, `FAILED` and `OPEN`.
+        reason: the count of the comparisons, or why there are none.
+    """
+
+    claim: Claim
+    word: str
+    reason: str
+
+
+def judge(claim, results):
+    """Decides a claim by the results, see the rule at the top of this file."""
+    ahead, even, behind, missing = 0, 0, 0, 0
+    reasons, labels = [], []
+    for id in claim.tables:
+        table = TABLES[id]
+        if table.why_not:
+            reasons.append(table.why_not)
+            continue
+        found = variants(table, results)
+        if found:
+            labels.append(found[0].label)
+        for first, second in claim.pairs(table):
+            gap = _gap(claim, found[0], first, second) if found else None
+            if gap is None:
+                missing += 1
+            elif abs(gap[0]) <= gap[1]:
+                even += 1
+            elif gap[0] > 0:
+                ahead += 1
+            else:
+                behind += 1
+    count = ahead + even + behind
+    if count < max(1, missing):
+        wanted = (
+            f"{count} of {count + missing} comparisons were run with several seeds."
+        )
+        return Verdict(claim, OPEN, " ".join(dict.fromkeys(reasons or [wanted])))
+    enough = claim.kind == "not lower" or ahead > count / 2
+    reason = f"ahead in {ahead}, even in {even}, behind in {behind} comparisons"
+    reason += f"; {missing} not run" if missing else ""
+    reason += f" ({'; '.join(dict.fromkeys(labels))})."
+    return Verdict(claim, HELD if enough and not behind else FAILED, reason)
+
+
+def _gap(claim, variant, first, second):
+    """(how far the first is ahead, the gap that noise may make), or None."""
+    values = _values(claim, variant, first, second)
+    if values is None:
+        return None
+    ours, theirs, noise = values
+    if noise is None:
+        return None
+    gap = statistics.fmean(ours) - statistics.fmean(theirs)
+    sign = -1 if claim.kind in ("lower", "sooner") else 1
+    return sign * gap, 2 * noise * math.sqrt(1 / len(ours) + 1 / len(theirs))
+
+
+def _values(claim, variant, first, second):
+    """Values of both by seed, and the noise of such values in the table."""
+    table = variant.table
+    places = [table.place(*place) for place in (first, second)]
+    if any(place is None or place[0] not in variant.runs for place in places):
+        return None
+    pair = [variant.runs[place[0]] for place in places]
+    if claim.kind == "sooner":
+        groups = [runs for runs in variant.runs.values() if _have_curves(runs)]
+        if not all(runs in groups for runs in pair):
+            return None
+        ours, theirs = _epochs_to_least(*pair)
+        groups = [_epochs_to_least(runs)[0] for runs in groups]
+    else:
+        name = places[0][1]
+        groups = [[score(run, name) for run in runs] for runs in variant.runs.values()]
+        ours, theirs = ([score(run, name) for run in runs] for runs in pair)
+    return ours, theirs, pooled(groups)
+
+
+def _have_curves(runs):
+    return all(run.get("history") for run in runs)
+
+
+def _epochs_to_least(*groups):
+    """Epochs of every run until 99 % of the least of their best: all get there.
+
+    The last hundredth of a curve takes any number of epochs. The runs of one cell
+    alone, to the least of their own, show the noise.
+    """
+    least = min(max(run["history"][_CURVE]) for runs in groups for run in runs)
+    target = 0.99 * least
+    return [[epochs_to(run, target) for run in runs] for runs in groups]
+
+
+def epochs_to(result, target):
+    """Epochs until macro F2 on the valid part reaches a value; all and one if never.
+
+    >>> epochs_to({"history": {"val_token-macro-f2": [0.2, 0.6, 0.5]}}, 0.5)
+    2
+    """
+    curve = result["history"][_CURVE]
+    reached = (number for number, value in enumerate(curve, 1) if value >= target)
+    return next(reached, len(curve) + 1)
+
+
+def pooled(groups):
+    """The pooled standard deviation of groups of values; None if all are single.
+
+    >>> pooled([[1.0, 3.0], [5.0]]), pooled([[1.0], [2.0]])
+    (1.4142135623730951, None)
+    """
+    groups = [group for group in groups if len(group) > 1]
+    if not groups:
+        return None
+    squares = sum(statistics.variance(group) * (len(group) - 1) for group in groups)
+    return math.sqrt(squares / sum(len(group) - 1 for group in groups))
+
+
+_ALL = tuple(TABLES["s0-figure4"].columns)
+_NEW = tuple(name for name in _ALL if name.startswith(("PBP", "CL")))
+_TWO = ("PBP_{0,8}", "CLA_{1,20}")
+_BALANCED = ("CB-NTR", "DB")
+CLAIMS = (
+    Claim("S0: BAT has the best macro F1 at 4 layers.", ("s0-table3",), ("BAT",)),
+    Claim("S0: BAT has the best macro F2 at 4 layers.", ("s0-table4",), ("BAT",)),
+    Claim(
+        "S0: BAT converges in fewer epochs than the other encoders (epochs until macro "
+        "F2 on the valid part is at 99 % of what the least of both gets to).",
+        ("s0-table4",),
+        ("BAT",),
+        kind="sooner",
+    ),
+    Claim(
+        "S0: the new losses PBP and CLA raise macro F2 over cross-entropy.",
+        ("s0-table4",),
+        _TWO,
+        ("CE",),
+    ),
+    Claim(
+        "S0: with BAT they do so at a macro F1 that is no lower.",
+        ("s0-table3",),
+        _TWO,
+        ("CE",),
+        ("BAT",),
+        "not lower",
+    ),
+    Claim(
+        "S0: BAT is the best encoder on Japanese too.",
+        ("s0-table5", "s0-table6"),
+        ("BAT",),
+    ),
+    Claim(
+        "S0: BAT is the best encoder at every depth.",
+        ("s0-table7", "s0-table8"),
+        ("BAT",),
+    ),
+    Claim(
+        "S0: 4 layers of BAT are no worse than more.",
+        ("s0-table7", "s0-table8"),
+        ("4-layer",),
+        within=("BAT",),
+        kind="not lower",
+    ),
+    Claim(
+        "S0: learning-rate versions v2 and v3 raise macro F1 over v1.",
+        ("s0-table1",),
+        ("v2", "v3"),
+        ("v1",),
+        ("macro F1",),
+    ),
+    Claim(
+        "S0: learning-rate versions v3.1 and v4.1 raise macro F2 over v1.",
+        ("s0-table1",),
+        ("v3.1", "v4.1"),
+        ("v1",),
+        ("macro F2",),
+    ),
+    Claim("S0: λ = 20 is the best factor for CLA.", ("s0-table9",), ("λ=20",)),
+    Claim(
+        "S0: the new losses mark more keywords than cross-entropy.",
+        ("s0-figure4", "s0-figure5"),
+        _NEW,
+        ("CE",),
+    ),
+    Claim(
+        "S0: the new losses raise the macro F2 of keywords over cross-entropy.",
+        ("s0-figure6",),
+        _NEW,
+        ("CE",),
+    ),
+    Claim(
+        "S1: CB-NTR and DB have the best macro F1.",
+        ("s1-table2",),
+        _BALANCED,
+        within=("reuters total macro-f1",),
+    ),
+    Claim(
+        "S1: CB-NTR and DB find rare labels that BCE and FL do not.",
+        ("s1-table2",),
+        _BALANCED,
+        ("BCE", "FL"),
+        ("reuters tail micro-f1", "reuters tail macro-f1"),
+    ),
+    Claim(
+        "S1: they do so at a micro F1 that is no lower.",
+        ("s1-table2",),
+        _BALANCED,
+        ("BCE", "FL"),
+        ("reuters total micro-f1",),
+        "not lower",
+    ),
+    Claim(
+        "S2: ZLPR is best in subset accuracy and average precision.",
+        ("s2-table12",),
+        ("ZLPR, Bert",),
+        ("BCE, Bert", "FL, Bert", "DL1, Bert", "DL2, Bert"),
+        ("SubACC", "AvgPrec"),
+    ),
+    Claim(
+        "S2: ZLPR is best in ranking loss.",
+        ("s2-table12",),
+        ("ZLPR, Bert",),
+        ("BCE, Bert", "FL, Bert", "DL1, Bert", "DL2, Bert"),
+        ("RankLoss",),
+        "lower",
+    ),
+    Claim(
+        "S3: several experts are better than one.",
+        ("s3-table4",),
+        ("2E (A-1+D-12) + L_ind + L_div",),
+        ("1E (D-12)",),
+    ),
+)

@@ -1,0 +1,323 @@
+"""Results of the papers' tables → a page with tables, pictures and verdicts.
+
+Ours stand beside the printed values; what was not run says so.
+"""
+
+import statistics
+from collections import Counter
+from pathlib import Path
+
+from bat_tf.data.files import atomic_write
+from bat_tf.experiments import claims, pictures
+from bat_tf.experiments.grid import deviations
+from bat_tf.experiments.papers import ENCODERS, S2_SCORES, TABLES
+from bat_tf.experiments.reproduce import paper_settings, variants
+
+NOT_RUN = "not run"
+HEAD = """# The papers' tables, run again
+
+This page is written by `bat-tf report` from the result files; `bat-tf reproduce` makes
+those. A value is the mean ± the standard deviation over seeds, on the test part, of the
+model of the epoch that is best on the valid part; scores in percent. In brackets stands
+what the paper prints. The data are not the papers' own (EC-Zh and EC-JP are private):
+what can be compared is who is ahead, not the height of the scores.
+"""
+
+
+def write_report(results, folder):
+    """Writes README.md and its pictures.
+
+    Args:
+        results: what `load_results` returns.
+        folder: where they go.
+
+    Returns:
+        The path of the page.
+    """
+    folder = Path(folder)
+    parts = [HEAD, *_verdicts(results)]
+    for heading, ids in _sections():
+        parts.append(f"## {heading}\n")
+        for id in ids:
+            parts += table_section(TABLES[id], results)
+        if heading.startswith("S0"):
+            parts += _pictures(results, folder)
+    with atomic_write(folder / "README.md") as file:
+        file.write("\n".join(parts).rstrip("\n") + "\n")
+    return folder / "README.md"
+
+
+def _sections():
+    names = {
+        "s0": "S0, Born for Auto-Tagging",
+        "bat": "Parts of BAT",
+        "s1": "S1, balanced losses",
+        "s2": "S2, ZLPR",
+        "s3": "S3, ME-XML",
+    }
+    for prefix, heading in names.items():
+        yield heading, [id for id in TABLES if id.startswith(f"{prefix}-")]
+
+
+def _verdicts(results):
+    yield "## The claims\n"
+    rule = claims.__doc__.split("The rule: ", 1)[1].strip().replace("\n", " ")
+    yield f"The rule: {rule}\n"
+    yield "| claim | here | |"
+    yield "|---|---|---|"
+    for claim in claims.CLAIMS:
+        verdict = claims.judge(claim, results)
+        yield f"| {claim.text} | **{verdict.word}** | {verdict.reason} |"
+    yield ""
+
+
+def table_section(table, results):
+    """The lines on one table: every variant of it that was run, the fullest first."""
+    yield f"### {title(table)}\n"
+    if table.why_not:
+        yield f"Not run: {table.why_not}\n"
+        return
+    if table.note:
+        yield f"{table.note}\n"
+    found = variants(table, results)
+    if table.id == "s2-table1":
+        yield from _wins(table, found)
+        return
+    if not found:
+        runs, values = len(table.places), len(table.printed)
+        yield f"Not run: {runs} runs, {values} printed values.\n"
+    for number, variant in enumerate(found):
+        yield from variant_lines(variant, whole=number == 0)
+
+
+def title(table):
+    """A heading such as "S0 Table 3: …".
+
+    >>> title(TABLES["s0-table9"])
+    'S0 Table 9: Effect of the factor λ on the positive weights'
+    """
+    paper, _, what = table.id.partition("-")
+    for kind in ("table", "figure"):
+        if what.startswith(kind):
+            number = what.removeprefix(kind)
+            return f"{paper.upper()} {kind.title()} {number}: {table.title}"
+    return table.title
+
+
+def variant_lines(variant, whole=True):
+    """Markdown of one variant.
+
+    Args:
+        variant: a `reproduce.Variant`.
+        whole: False leaves out rows and columns of which nothing was run.
+    """
+    table = variant.table
+    rows, columns = _runnable(table)
+    if not whole:
+        values = {(r, c): variant.value(r, c) for r in rows for c in columns}
+        rows = [r for r in rows if any(values[r, c] for c in columns)]
+        columns = [c for c in columns if any(values[r, c] for r in rows)]
+    seeds = sorted({result["settings"]["seed"] for result in variant.results})
+    yield f"{variant.label}; seeds {', '.join(map(str, seeds))}.\n"
+    said = _deviations(variant)
+    if said:
+        yield f"Otherwise than in the paper: {'; '.join(said)}.\n"
+    yield "| | " + " | ".join(map(_escape, columns)) + " |"
+    yield "|---|" + "---|" * len(columns)
+    for row in rows:
+        cells = [cell_text(variant, row, column) for column in columns]
+        yield f"| {_escape(row)} | " + " | ".join(cells) + " |"
+    yield ""
+
+
+def _runnable(table):
+    """Rows and columns without those that cannot be run at all."""
+    rows = [r for r in table.rows if any(table.place(r, c) for c in table.columns)]
+    return rows, [c for c in table.columns if any(table.place(r, c) for r in rows)]
+
+
+def cell_text(variant, row, column):
+    """One value of ours, and the printed one in brackets."""
+    table = variant.table
+    spread, printed = variant.value(row, column), table.printed.get((row, column))
+    is_count = (table.place(row, column) or ("", ""))[1].startswith("predicted")
+    ours = NOT_RUN
+    if spread is not None:
+        ours = _count(spread) if is_count else str(spread)
+    if printed is None:
+        return ours
+    return f"{ours} ({printed:,})" if is_count else f"{ours} ({printed})"
+
+
+def _count(spread):
+    more = "" if spread.deviation is None else f" ± {spread.deviation:,.0f}"
+    return f"{spread.mean:,.0f}{more}"
+
+
+def _escape(name):
+    return f"`{name}`" if "{" in name else name
+
+
+def _deviations(variant):
+    """What the runs of a variant do otherwise than the paper, each once."""
+    table, found = variant.table, {}
+    for place, results in variant.runs.items():
+        for result in results:
+            stand_in = _stand_in(table, result)
+            expected = paper_settings(table, place, stand_in)
+            said = deviations(result["settings"], expected, result.get("warmup_steps"))
+            found |= dict.fromkeys(said)
+    return list(found)
+
+
+def _stand_in(table, result):
+    data = result["settings"]["data"]
+    known = [one for one in table.stand_ins if one["data"] == data]
+    return known[0] if known else table.stand_ins[0]
+
+
+def _wins(table, found):
+    """S2's Table 1: how often each loss is best, over data sets and seeds."""
+    won, runs = {row: Counter() for row in table.rows}, 0
+    for variant in found:
+        seeds = {}
+        for (row,), results in variant.runs.items():
+            for result in results:
+                seed = seeds.setdefault(result["settings"]["seed"], {})
+                seed[row] = result["test"]["values"]
+        for rows in seeds.values():
+            if len(rows) < len(table.rows):
+                continue
+            runs += 1
+            for column, score in S2_SCORES.items():
+                best = min if score == "ranking_loss" else max
+                won[best(rows, key=lambda row, s=score: rows[row][s])][column] += 1
+    if not runs:
+        yield "Not run.\n"
+        return
+    labels = "; ".join(variant.label for variant in found)
+    yield f"{runs} experiments here ({labels}), 22 in the paper.\n"
+    yield "| | " + " | ".join(table.columns) + " |"
+    yield "|---|" + "---|" * len(table.columns)
+    for row in table.rows:
+        cells = [f"{won[row][c]} ({table.printed[row, c]})" for c in table.columns]
+        yield f"| {row} | " + " | ".join(cells) + " |"
+    yield ""
+
+
+def _pictures(results, folder):
+    for draw in (_encoder_curves, _loss_curves, _predicted, _speed):
+        yield from draw(results, folder)
+
+
+def mean_curve(results, name):
+    """The mean over seeds of a score by epoch, as far as all of them go."""
+    curves = [result["history"][name] for result in results if result.get("history")]
+    return [statistics.fmean(values) for values in zip(*curves, strict=False)]
+
+
+def curves(variant, name, split_by_row):
+    """Panels for `plot_curves` of a table of losses (rows) and encoders (columns)."""
+    table, panels = variant.table, {}
+    for row in table.rows:
+        for column in table.columns:
+            found = mean_curve(variant.runs.get((row, column), ()), name)
+            panel, series = (row, column) if split_by_row else (column, row)
+            if found:
+                panels.setdefault(panel, {})[series] = found
+    return panels
+
+
+def _encoder_curves(results, folder):
+    found = variants(TABLES["s0-table4"], results)
+    panels = curves(found[0], "val_token-macro-f2", True) if found else {}
+    if not panels:
+        return
+    path = folder / "curves_encoders.png"
+    label = "macro F2, valid part (%)"
+    pictures.plot_curves(panels, path, f"Encoders: {found[0].label}", label)
+    yield "### Learning curves of the encoders, by loss\n"
+    yield f"![Macro F2 by epoch for each encoder]({path.name})\n"
+
+
+def _loss_curves(results, folder):
+    found = variants(TABLES["s0-table3"], results)
+    panels = {}
+    for label, name in (("F1", "val_token-macro-f1"), ("F2", "val_token-macro-f2")):
+        series = curves(found[0], name, False).get("BAT", {}) if found else {}
+        if series:
+            panels[f"BAT, macro {label}"] = series
+    if not panels:
+        return
+    path = folder / "curves_losses.png"
+    label = "valid part (%)"
+    pictures.plot_curves(panels, path, f"Losses: {found[0].label}", label)
+    yield "### Learning curves of the losses (S0 Figures 1 and 2)\n"
+    yield f"![Macro F1 and F2 by epoch for each loss]({path.name})\n"
+
+
+def _predicted(results, folder):
+    found = variants(TABLES["s0-figure4"], results)
+    if not found:
+        return
+    variant = found[0]
+    classes = sorted(
+        variant.results[0]["test"]["tokens"][1:], key=lambda one: -one["actual"]
+    )[:2]
+    bars = {}
+    for name in variant.table.columns:
+        runs = variant.runs.get((name,), ())
+        bars[name] = [
+            statistics.fmean(_predictions(run, one["name"]) for run in runs)
+            if runs
+            else None
+            for one in classes
+        ]
+    path = folder / "predicted.png"
+    xlabels = [f"tokens predicted as {one['name']}" for one in classes]
+    marks = [(one["actual"], f"true: {one['actual']:,}") for one in classes]
+    pictures.plot_bars(bars, path, f"BAT: {variant.label}", xlabels, marks)
+    yield "### Predicted counts by loss (S0 Figures 4 and 5)\n"
+    yield f"![Tokens that each loss marks, beside the true number]({path.name})\n"
+
+
+def _predictions(result, name):
+    tokens = result["test"]["tokens"]
+    return next(one["predicted"] for one in tokens if one["name"] == name)
+
+
+def _speed(results, folder):
+    found = variants(TABLES["s0-table3"], results)
+    if not found:
+        return
+    rows, bars = {}, {}
+    for name in ENCODERS:
+        runs = [
+            result
+            for (_, encoder), of_place in found[0].runs.items()
+            for result in of_place
+            if encoder == name
+        ]
+        seconds = [run["epoch_seconds"] for run in runs if run.get("epoch_seconds")]
+        if runs:
+            rows[name] = runs[0]["parameters"], statistics.median(seconds or [0])
+        bars[name] = (
+            [rows[name][0] / 1e6, rows[name][1] or None] if runs else [None] * 2
+        )
+    path = folder / "speed.png"
+    xlabels = ["parameters (millions)", "seconds an epoch, validation included"]
+    pictures.plot_bars(bars, path, f"Encoders: {found[0].label}", xlabels)
+    first = found[0].results[0]
+    yield "### Speed and parameters of the encoders\n"
+    yield (
+        f"Median over losses and seeds, on a share of {first['cores']} cores; "
+        "parameters with the embeddings.\n"
+    )
+    yield "| | parameters | seconds an epoch |\n|---|---|---|"
+    for name in ENCODERS:
+        texts = [NOT_RUN] * 2
+        if name in rows:
+            parameters, seconds = rows[name]
+            texts = [f"{parameters:,}", f"{seconds:.1f}" if seconds else "–"]
+        yield f"| {name} | " + " | ".join(texts) + " |"
+    yield f"\n![Parameters and seconds an epoch]({path.name})\n"

@@ -1,0 +1,62 @@
+"""Data that stand in for the papers' own, with the settings of runs on them.
+
+EC-Zh and EC-JP are private. For documents a light model stands in for BERT-base, too:
+the settings are those of examples/configs/reuters_light.yaml and its neighbours.
+"""
+
+_TAGS = {"tokenizer": "characters", "scheme": "plain"}
+PHANTOM = {"data": "zh_ecommerce_ner/phantom", **_TAGS}
+JA_WIKIPEDIA = {"data": "ja_wikipedia_ner", **_TAGS}
+
+_LIGHT = {
+    "task": "labels",
+    "tokenizer": "words",
+    "tokenizer_settings": {"min_count": 2},
+    "encoder": "bat",
+    "optimizer": "adamw",
+    "learning_rate": 0.001,
+    "monitor": "val_average-precision",
+}
+REUTERS = {
+    **_LIGHT,
+    "data": "reuters21578",
+    "valid_fraction": 0.12872,
+    "encoder_settings": {
+        "d_model": 32,
+        "d_ff": 64,
+        "num_heads": 2,
+        "num_layers": 1,
+        "dropout": 0.2,
+    },
+    "model_settings": {
+        "pooling": "mean",
+        "words": True,
+        "head_dropout": 0.2,
+        "max_length": 256,
+    },
+    "loss": "db",
+    "module_rates": {"encoder": 0.3},
+    "epochs": 6,
+    "batch_size": 32,
+    "thresholds": "global",
+}
+_SHORT_TEXTS = {
+    **_LIGHT,
+    "encoder_settings": {
+        "d_model": 64,
+        "d_ff": 128,
+        "num_heads": 4,
+        "num_layers": 1,
+        "dropout": 0.3,
+    },
+    "model_settings": {
+        "pooling": "mean",
+        "words": True,
+        "head_dropout": 0.3,
+        "max_length": 64,
+    },
+    "report_settings": {"zero_division": 1.0},
+}
+GOEMOTIONS = {**_SHORT_TEXTS, "data": "goemotions", "epochs": 5, "batch_size": 64}
+COOKING = {**_SHORT_TEXTS, "data": "fasttext_cooking", "epochs": 12, "batch_size": 32}
+COOKING["parts"] = {"train": "train", "test": "valid"}

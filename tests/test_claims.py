@@ -1,0 +1,77 @@
+"""Claims are decided by differences against the spread of seeds."""
+
+import pytest
+from fake_results import fake_cells
+
+from bat_tf.experiments import claims
+from bat_tf.experiments.claims import CLAIMS, FAILED, HELD, OPEN, Claim, judge
+from bat_tf.experiments.papers import TABLES
+from bat_tf.experiments.reproduce import load_results
+
+BEST = Claim("BAT is best.", ("s0-table3",), ("BAT",))
+SOONER = Claim("BAT is first.", ("s0-table4",), ("BAT",), kind="sooner")
+NO_LOWER = Claim(
+    "PBP keeps F1.", ("s0-table3",), ("PBP_{0,8}",), ("CE",), (), "not lower"
+)
+
+
+def results(folder, bat, seeds=(0, 1), noise=0.01):
+    def scores(row, seed):
+        score = (bat if "BAT" in row else 0.7) + noise * seed
+        return score, score
+
+    fake_cells(folder, "s0-table3", scores, seeds)
+    return load_results(folder / "results")
+
+
+@pytest.mark.parametrize(
+    ("bat", "word"), [(0.75, HELD), (0.705, FAILED), (0.65, FAILED)]
+)
+def test_a_difference_counts_beyond_the_noise(tmp_path, bat, word):
+    verdict = judge(BEST, results(tmp_path, bat))
+    assert verdict.word == word
+    assert ("ahead in 24, even in 0, behind in 0" in verdict.reason) == (bat == 0.75)
+
+
+def test_equal_is_no_worse_and_higher_is_sooner(tmp_path):
+    found = results(tmp_path, 0.75)
+    assert judge(NO_LOWER, found).word == HELD
+    assert judge(SOONER, found).word == HELD
+
+
+def test_one_seed_tests_nothing_and_neither_does_a_part(tmp_path):
+    verdict = judge(BEST, results(tmp_path / "a", 0.9, seeds=(0,)))
+    assert verdict.word == OPEN and verdict.reason.startswith("0 of 24 comparisons")
+    fake_cells(
+        tmp_path / "b", "s0-table3", lambda *_: (0.5, 0.5), names=["BAT", "MUSE"]
+    )
+    verdict = judge(BEST, load_results(tmp_path / "b" / "results"))
+    assert verdict.word == OPEN and verdict.reason.startswith("4 of 24")
+
+
+def test_every_claim_speaks_of_values_in_its_tables():
+    for claim in CLAIMS:
+        assert claim.text.startswith(("S0: ", "S1: ", "S2: ", "S3: "))
+        for id in claim.tables:
+            pairs = list(claim.pairs(TABLES[id]))
+            assert pairs, claim.text
+            for row, column in (place for pair in pairs for place in pair):
+                assert row in TABLES[id].rows and column in TABLES[id].columns
+        assert judge(claim, []).word == OPEN
+
+
+def test_most_claims_hold_in_the_print():
+    """The pairs are read the right way round: the papers' own values bear them out."""
+    for claim in CLAIMS[:2] + CLAIMS[5:8]:
+        sign = -1 if claim.kind == "lower" else 1
+        gaps = [
+            sign * (TABLES[id].printed[first] - TABLES[id].printed[second])
+            for id in claim.tables
+            for first, second in claim.pairs(TABLES[id])
+        ]
+        assert sum(gap >= 0 for gap in gaps) > 0.8 * len(gaps), claim.text
+
+
+def test_epochs_until_a_score():
+    run = {"history": {"val_token-macro-f2": [0.1, 0.5]}}
+    assert [claims.epochs_to(run, target) for target in (0.1, 0.4, 0.6)] == [1, 2, 3]

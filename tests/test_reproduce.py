@@ -1,0 +1,140 @@
+"""Runs of a table: their settings, their files, and finding them again."""
+
+import json
+
+import pytest
+import tiny
+from fake_results import fake_cells
+from typer.testing import CliRunner
+
+from bat_tf import cli
+from bat_tf.experiments.grid import Grid, deviations, history
+from bat_tf.experiments.papers import TABLES
+from bat_tf.experiments.reproduce import (
+    fingerprint,
+    load_results,
+    table_cells,
+    variants,
+)
+from bat_tf.experiments.run import RunSettings
+
+
+def cells(id, **options):
+    return table_cells(TABLES[id], "results", "runs", **options)
+
+
+def test_the_paper_s_settings_unless_told_otherwise():
+    (cell,) = cells("s0-table3", names=["BAT", "PBP"])
+    assert cell.row == "PBP_{0,8}, BAT"
+    settings = cell.settings
+    assert (settings.epochs, settings.warmup_steps, settings.batch_size) == (
+        50,
+        4000,
+        8,
+    )
+    assert (settings.loss, settings.optimizer) == ("pbp", "bat")
+    said = deviations(settings.to_dict(), cell.expected)
+    assert said == ["data zh_ecommerce_ner/phantom instead of EC-Zh"]
+
+
+def test_other_epochs_keep_the_share_of_the_warm_up_and_say_so():
+    (cell,) = cells("s0-table3", names=["BAT", "CE"], epochs=15)
+    assert cell.settings.warmup_steps is None and cell.settings.warmup_share == 0.08
+    said = deviations(cell.settings.to_dict(), cell.expected, 598)
+    assert said[1:] == ["warm-up steps 598 instead of 4,000", "epochs 15 instead of 50"]
+    (deep,) = cells("s0-table7", names=["12-layer", "MUSE"], epochs=10)
+    assert deep.settings.warmup_share == 0.08  # 8,000 of 100,000 steps
+    (given,) = cells("s0-table3", names=["BAT", "CE"], warmup=300)
+    assert given.settings.warmup_steps == 300
+    changes = {"encoder_settings": {"d_model": 64}}
+    (small,) = cells("s0-table3", names=["BAT", "CE"], changes=changes)
+    said = deviations(small.settings.to_dict(), small.expected)
+    assert "encoder with d_model 64 instead of none" in said
+
+
+def test_a_light_model_stands_in_for_documents():
+    found = cells("s1-table2", names=["SVM", "DB"])
+    said = [deviations(c.settings.to_dict(), c.expected) for c in found]
+    assert said[0] == []  # the paper's SVM has no epochs either
+    assert "encoder bat instead of bert-base-uncased" in said[1]
+    assert len(cells("s2-table1")) == 10  # five losses on two sets
+    assert len(cells("s2-table1", data="goemotions")) == 5
+    with pytest.raises(ValueError, match="s3-table2 cannot be run. Neither EUR-Lex"):
+        cells("s3-table2")
+
+
+def test_tables_share_the_runs_they_have_in_common():
+    options = {"epochs": 15, "warmup": 0.08, "seeds": (0, 1)}
+    paths = {cell.path for cell in cells("s0-table3", **options)}
+    assert len(paths) == 56
+    assert paths == {cell.path for cell in cells("s0-table4", **options)}
+    for id, row in (("s0-table1", "v1"), ("s0-table9", "λ=20")):
+        assert {cell.path for cell in cells(id, names=[row], **options)} < paths
+
+
+def test_a_file_is_named_after_settings_that_are_not_the_usual():
+    first = RunSettings(data="a", loss="ce")
+    assert fingerprint(first) == fingerprint(RunSettings(data="a", output="x"))
+    assert fingerprint(first) != fingerprint(RunSettings(data="a", seed=1))
+
+
+def test_results_are_found_by_their_settings(tmp_path):
+    fake_cells(tmp_path, "s0-table3", lambda row, seed: (0.7, 0.8), names=["BAT"])
+    fake_cells(tmp_path, "s0-table3", lambda *_: (0.6, 0.7), seeds=(0,), epochs=50)
+    (tmp_path / "results" / "other.json").write_text(json.dumps({"settings": {}}))
+    results = load_results(tmp_path / "results")
+    assert len(results) == 8 + 28
+    long, short = variants(TABLES["s0-table4"], results)
+    assert short.label.endswith("phantom, 15 epochs, warm-up 600 steps")
+    assert str(short.value("CE", "BAT")) == "80.00 ± 0.00"
+    assert short.value("CE", "MUSE") is None
+    assert str(long.value("CE", "MUSE")) == "70.00"
+    # EC-JP has another stand-in.
+    assert not variants(TABLES["s0-table5"], results)
+    counted = variants(TABLES["s0-table10"], results)[0].value("category 2", "CE")
+    assert counted.mean == 2450 or counted.mean == 2800
+
+
+def test_history_takes_the_last_of_a_repeated_epoch(tmp_path):
+    assert history(tmp_path) is None
+    text = "epoch,loss\n0,3.0\n1,2.0\n1,1.23456789\n"
+    (tmp_path / "history.csv").write_text(text)
+    assert history(tmp_path) == {"epoch": [1, 2], "loss": [3.0, 1.2346]}
+
+
+def test_a_table_is_run_once_and_its_result_is_whole(tmp_path, monkeypatch):
+    command = ["reproduce", "s0-table3", "--data", "product_pages/zh", "--epochs", "1"]
+    command += ["--rows", "BAT", "--columns", "PBP", "--set", "data_settings.size=24"]
+    for name, value in tiny.ENCODER.items():
+        command += ["--set", f"encoder_settings.{name}={value}"]
+    for option in ("results", "runs"):
+        command += [f"--{option}", str(tmp_path / option)]
+    shown = CliRunner().invoke(cli.app, command)
+    assert shown.exit_code == 0, (shown.output, shown.exception)
+    (path,) = (tmp_path / "results").rglob("*.json")
+    result = json.loads(path.read_text("utf-8"))
+    assert result["history"]["epoch"] == [1]
+    assert 0 <= result["history"]["val_token-macro-f2"][0] <= 1
+    assert result["epoch_seconds"] > 0 and result["parameters"] > 1000
+    assert "epochs 1 instead of 50" in result["deviations"]
+    assert "warm-up steps 1 instead of 4,000" in result["deviations"]
+    assert {"token_macro_f2", "token_macro_f2_no_none"} <= set(result["test"]["values"])
+    assert all({"predicted", "actual"} <= set(one) for one in result["test"]["tokens"])
+
+    monkeypatch.setattr("bat_tf.experiments.grid._start", None)  # nothing is started
+    again = CliRunner().invoke(cli.app, command)
+    assert again.exit_code == 0, (again.output, again.exception)
+
+
+def test_the_tables_are_listed():
+    shown = CliRunner().invoke(cli.app, ["reproduce", "--list"])
+    assert "s0-table13" in shown.output and "28 runs" in shown.output
+    assert "are at hand here" in shown.output
+    wrong = CliRunner().invoke(cli.app, ["reproduce", "s0-table2"])
+    assert isinstance(wrong.exception, ValueError)
+
+
+def test_grids_of_files_are_as_before(tmp_path):
+    grid = Grid("news", {"train": "a.jsonl"}, {"CE": {"loss": "ce"}})
+    (cell,) = grid.cells(tmp_path, "runs")
+    assert cell.expected is None and cell.settings.warmup_share == 0.08

@@ -1,0 +1,66 @@
+"""The page of all tables: what was run, what was not, and pictures of it."""
+
+import matplotlib.image
+from fake_results import fake_cells
+from typer.testing import CliRunner
+
+from bat_tf import cli
+from bat_tf.experiments.papers import TABLES
+from bat_tf.experiments.report import table_section, write_report
+from bat_tf.experiments.reproduce import load_results
+
+
+def scores(row, seed):
+    if "Switch" in row:
+        return None
+    ahead = 0.05 * ("BAT" in row)
+    return 0.7 + ahead + 0.01 * seed, 0.75 + ahead + 0.01 * seed
+
+
+def test_the_page_has_ours_beside_the_paper_s(tmp_path):
+    fake_cells(tmp_path, "s0-table3", scores)
+    results = str(tmp_path / "results")
+    command = ["report", "--results", results, "-o", str(tmp_path / "page")]
+    shown = CliRunner().invoke(cli.app, command)
+    assert shown.exit_code == 0, (shown.output, shown.exception)
+    text = (tmp_path / "page" / "README.md").read_text("utf-8")
+    assert "| CE | 75.50 ± 0.71 (85.7) | 70.50 ± 0.71 (84.5) | not run (82.1) |" in text
+    assert "epochs 15 instead of 50" in text
+    assert "| S0: BAT has the best macro F1 at 4 layers. | **held** |" in text
+    assert "| BAT | 1,060,000 | 7.0 |" in text
+    assert "### S3 Table 2" in text and "Not run: Neither EUR-Lex" in text
+    for name in ("curves_encoders", "curves_losses", "predicted", "speed"):
+        assert f"({name}.png)" in text
+        picture = matplotlib.image.imread(tmp_path / "page" / f"{name}.png")
+        assert picture.std() > 0.01
+
+
+def test_counts_of_predictions_are_counts(tmp_path):
+    fake_cells(tmp_path, "s0-table10", lambda *_: (0.7, 0.8), names=["CE", "WCE"])
+    results = load_results(tmp_path / "results")
+    text = "\n".join(table_section(TABLES["s0-table10"], results))
+    assert "| category 2 | 2,800 ± 0 (7,156) | 2,800 ± 0 (8,631) | not run" in text
+    assert "| macro F2 | 80.00 ± 0.00 (79.8) |" in text
+
+
+def test_without_results_everything_is_not_run(tmp_path):
+    text = write_report([], tmp_path).read_text("utf-8")
+    assert text.count("Not run") >= 30 and "**held**" not in text
+    empty = CliRunner().invoke(cli.app, ["report", "--results", str(tmp_path)])
+    assert isinstance(empty.exception, ValueError)
+
+
+def test_wins_are_counted_over_data_sets_and_seeds(tmp_path):
+    found = []
+    for cell in fake_cells(
+        tmp_path, "s2-table1", lambda *_: None, seeds=(0,), epochs=None
+    ):
+        best = cell.row == "ZLPR"
+        names = ("subset_accuracy", "mlc_f1", "micro_f1", "macro_f1")
+        values = dict.fromkeys((*names, "average_precision"), 0.5 + 0.1 * best)
+        values["ranking_loss"] = 0.1 + 0.1 * best
+        settings = cell.settings.to_dict()
+        found.append({"settings": settings, "versions": {}, "test": {"values": values}})
+    text = "\n".join(table_section(TABLES["s2-table1"], found))
+    assert "2 experiments here" in text
+    assert "| ZLPR | 2 (16) | 2 (9) | 2 (5) | 2 (8) | 2 (13) | 0 (18) |" in text
