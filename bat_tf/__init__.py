@@ -8,6 +8,7 @@ __version__ = "0.1.0"
 
 from bat_tf import (
     data,
+    distributed,
     encoders,
     layers,
     losses,
@@ -33,6 +34,7 @@ __all__ = [
     "TextDataset",
     "TextTokenizer",
     "data",
+    "distributed",
     "encoders",
     "layers",
     "load",

@@ -63,18 +63,23 @@ def log_softmax_and_complement(logits, is_top):
     return log_p, log_not_p
 
 
-def masked_mean(values, mask, weights=None, weighted_divisor=False):
-    """Returns sum(mask * weights * values) / sum(mask), and 0 for an empty mask.
+def masked_sums(values, mask, weights=None, weighted_divisor=False):
+    """Returns sum(mask * weights * values) and the divisor of a mean, sum(mask).
 
     Args:
         values: float tensor.
         mask: bool tensor of the shape of `values`; True counts.
         weights: optional tensor that broadcasts to `values`.
-        weighted_divisor: divide by sum(mask * weights) instead.
+        weighted_divisor: the divisor is sum(mask * weights) instead.
     """
     values = at_least_float32(values)
     counted = ops.cast(mask, values.dtype)
     weight = counted if weights is None else counted * ops.cast(weights, values.dtype)
     # A masked entry may be NaN or inf, and 0 * NaN is NaN.
     total = ops.sum(ops.where(mask, values, 0.0) * weight)
-    return ops.divide_no_nan(total, ops.sum(weight if weighted_divisor else counted))
+    return total, ops.sum(weight if weighted_divisor else counted)
+
+
+def masked_mean(values, mask, weights=None, weighted_divisor=False):
+    """Returns the quotient of `masked_sums`, and 0 for an empty mask."""
+    return ops.divide_no_nan(*masked_sums(values, mask, weights, weighted_divisor))

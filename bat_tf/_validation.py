@@ -18,9 +18,25 @@ class DataError(ValueError):
     """
 
     def __init__(self, path, line, reason):
+        if len(reason) > 700:  # a line of a megabyte is not to be shown as a whole
+            reason = f"{reason[:400]} … {reason[-250:]}"
         self.path, self.line, self.reason = str(path), line, reason
         where = f"{self.path}, line {line}" if line else self.path
         super().__init__(f"{where}: {reason}")
+
+
+def shown(value, most=200):
+    """What a sentence shows of something received, whatever it is.
+
+    Example:
+        >>> shown("a" * 9, most=5)
+        "'aaaa…"
+    """
+    try:
+        text = repr(value)
+    except RecursionError:
+        return "something that is nested too deeply"
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def sentence(argument, expected, received, remedy=""):

@@ -59,7 +59,9 @@ def main():
     except (ValueError, TypeError, OSError, ImportError, RuntimeError) as error:
         if os.environ.get("BAT_TF_DEBUG"):
             raise
-        Console(stderr=True).print(Text(f"Error: {error}", style="red"))
+        # As it is: a path that is broken into lines cannot be copied.
+        text = Text(f"Error: {error}", style="red")
+        Console(stderr=True).print(text, soft_wrap=True)
         sys.exit(2)
 
 
@@ -105,6 +107,12 @@ def train(
     patience: int | None = None,
     seed: int | None = None,
     jit_compile: Annotated[bool | None, typer.Option(help="Use XLA.")] = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="File of workers, or local for all GPUs.")
+    ] = None,
+    worker: Annotated[
+        int | None, typer.Option(help="Which of them this is, from 0.")
+    ] = None,
     set: Annotated[
         list[str] | None,
         typer.Option(
@@ -122,6 +130,9 @@ def train(
     _set_pairs(values, pairs)
     settings = RunSettings.of(**values)
     model, report = run(settings)
+    if report is None:
+        console.print("This worker is done; the first one writes the model.")
+        return
     epoch = report["best"]["epoch"]
     console.print(f"Best epoch {epoch}, model in {settings.output}", soft_wrap=True)
     for part in ("valid", "test"):

@@ -13,6 +13,7 @@ attention, its MLPs and its backbone.
 import keras
 import tensorflow as tf
 
+from bat_tf._replicas import needs_whole_batch
 from bat_tf._validation import check_number, sentence
 from bat_tf.schedules import BATSchedule
 
@@ -51,6 +52,18 @@ class _OneKernel:
         self.module_rates = dict(module_rates or {})
         for name, factor in self.module_rates.items():
             check_number(f"module_rates[{name!r}]", factor, low=0)
+        # Keras clips the gradients of each replica, of which only the sum is that of
+        # the batch. There, `update_step` clips the sum instead.
+        self._clips = {}
+        if tf.distribute.get_strategy().num_replicas_in_sync > 1:
+            if self.global_clipnorm:
+                needs_whole_batch(
+                    "An optimizer with `global_clipnorm`",
+                    "the norm is that of all gradients of a whole batch",
+                    "Use `clipnorm`.",
+                )
+            self._clips = {"clipnorm": self.clipnorm, "clipvalue": self.clipvalue}
+            self.clipnorm = self.clipvalue = None
 
     def build(self, variables):
         """Makes the slots, and looks up each variable's factor."""
@@ -71,7 +84,8 @@ class _OneKernel:
             self._factors.append(self.module_rates.get(longest, 1.0))
 
     def get_config(self):
-        return {**super().get_config(), "module_rates": self.module_rates}
+        rates = {"module_rates": self.module_rates}
+        return {**super().get_config(), **rates, **self._clips}
 
     def add_variable_from_reference(self, reference_variable, name=None, **kwargs):
         """Makes a slot; the second moment of a marked variable is one number."""
@@ -85,10 +99,17 @@ class _OneKernel:
         """Applies one gradient; falls back to Keras where the kernel has no form."""
         index = self._get_variable_index(variable)
         learning_rate = learning_rate * self._factors[index]
+        if self._clips.get("clipnorm"):
+            gradient = tf.clip_by_norm(gradient, self._clips["clipnorm"])
+        elif self._clips.get("clipvalue"):
+            size = self._clips["clipvalue"]
+            gradient = tf.clip_by_value(gradient, -size, size)
         if _is_shared(self._trainable_variables[index]):
             self._shared_step(gradient, variable, learning_rate, index)
             return
-        if self.amsgrad or tf.distribute.has_strategy():
+        # A row that several tokens point to counts as one, in whatever form it comes.
+        gradient = tf.cast(tf.convert_to_tensor(gradient), variable.dtype)
+        if self.amsgrad:
             super().update_step(gradient, variable, learning_rate)
             return
         dtype = variable.dtype
@@ -105,7 +126,7 @@ class _OneKernel:
             beta1=beta_1,
             beta2=beta_2,
             epsilon=tf.cast(self.epsilon, dtype),
-            grad=tf.cast(tf.convert_to_tensor(gradient), dtype),
+            grad=gradient,
         )
 
     def _shared_step(self, gradient, variable, learning_rate, index):

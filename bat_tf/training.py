@@ -1,9 +1,12 @@
 """What surrounds `model.fit`: seeds, callbacks, resuming."""
 
 import builtins
+import contextlib
 import json
 import os
 import sys
+import warnings
+import zipfile
 from pathlib import Path
 
 import keras
@@ -66,7 +69,8 @@ class EpochCounter(keras.callbacks.Callback):
 
     The input pipeline reads the number from `value`. Keras' backups leave the state of
     random generators out; here they start every epoch at a place of its own, so that a
-    resumed run draws what an uninterrupted one would.
+    resumed run draws what an uninterrupted one would. So does every replica, so that no
+    two of them draw alike.
     """
 
     DRAWS = 1_000_000  # more than an epoch has steps
@@ -75,13 +79,30 @@ class EpochCounter(keras.callbacks.Callback):
         super().__init__()
         self.value = tf.Variable(0, dtype=tf.int64, trainable=False)
 
+    def on_train_begin(self, logs=None):
+        """Looks up the random generators."""
+        states = [
+            (variable, variable.numpy().tolist()[0])
+            for variable in self.model.non_trainable_variables
+            if variable.path.endswith("seed_generator_state")
+        ]
+        strategy = self.model.distribute_strategy
+
+        def start(place):
+            context = tf.distribute.get_replica_context()
+            apart = 2**32 // context.num_replicas_in_sync
+            number = tf.cast(context.replica_id_in_sync_group, tf.int64)
+            for variable, seed in states:
+                variable.assign([seed, (place + apart * number) % 2**32])
+
+        self._start = start
+        if strategy.num_replicas_in_sync > 1:
+            self._start = tf.function(lambda place: strategy.run(start, args=(place,)))
+
     def on_epoch_begin(self, epoch, logs=None):
         """Tells the pipeline and the random generators which epoch comes next."""
         self.value.assign(epoch)
-        for variable in self.model.non_trainable_variables:
-            if variable.path.endswith("seed_generator_state"):
-                seed, _ = variable.numpy().tolist()
-                variable.assign([seed, epoch * self.DRAWS % 2**32])
+        self._start(tf.constant(epoch * self.DRAWS, tf.int64))
 
 
 class SaveBest(keras.callbacks.Callback):
@@ -106,11 +127,22 @@ class SaveBest(keras.callbacks.Callback):
     def _score_path(self):
         return self.path.with_suffix(".json")
 
-    def on_train_begin(self, logs=None):
+    def on_epoch_begin(self, epoch, logs=None):
         """Takes up the best score of an earlier part of the same run."""
-        resumes = self.path.exists() and self._score_path.exists()
-        if resumes and getattr(self.model, "_initial_epoch", None):
-            self.best = json.loads(self._score_path.read_text())[self.monitor]
+        if self.best is None and epoch and self.path.exists():
+            self.best = self._read_score()
+
+    def _read_score(self):
+        try:
+            return json.loads(self._score_path.read_text())[self.monitor]
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError) as error:
+            raise OSError(
+                f"{self._score_path} does not hold the best score of "
+                f"{self.monitor!r} ({error}). Remove it: the next epoch then counts as "
+                "the best so far."
+            ) from error
 
     def on_epoch_end(self, epoch, logs=None):
         """Saves the model if this epoch's score is the best so far."""
@@ -132,6 +164,93 @@ class SaveBest(keras.callbacks.Callback):
                 json.dump({self.monitor: score, "epoch": epoch + 1}, file)
 
 
+class Backup(keras.callbacks.BackupAndRestore):
+    """Keeps the state of the last two epochs, from which the same run continues.
+
+    Unlike Keras' own, weights and the number of their epoch are one file, moved to its
+    place when it is whole: a kill at any moment leaves a state that fits together. A
+    file that was damaged later costs one epoch, not the run.
+
+    Args:
+        folder: where the states go; nothing else belongs there.
+    """
+
+    def __init__(self, folder):
+        super().__init__(str(folder), delete_checkpoint=False)
+        self.folder = Path(folder)
+
+    def _states(self):
+        """The files, the latest epoch first."""
+        return sorted(self.folder.glob("epoch-*.keras"), reverse=True)
+
+    def on_train_begin(self, logs=None):
+        """Goes back to the latest state that can be read."""
+        states, damaged = self._states(), []
+        if not states:  # but perhaps those of Keras' own
+            super().on_train_begin(logs)
+        for path in states:
+            # Its variables must exist before they are read.
+            self.model.optimizer.build(self.model.trainable_variables)
+            try:
+                self.model.load_weights(path)
+            # Not ValueError: a state of another model is whole.
+            except (OSError, KeyError, RuntimeError, zipfile.BadZipFile) as error:
+                damaged.append(f"{path} ({error})")
+                continue
+            if damaged:
+                warnings.warn(
+                    f"The backup {damaged[0]} is damaged; training goes back one "
+                    f"epoch, to {path}.",
+                    stacklevel=2,
+                )
+            # As Keras' own callback tells `fit` where to start.
+            self.model._initial_epoch = int(path.stem.removeprefix("epoch-"))
+            return
+        if damaged:
+            raise OSError(
+                f"Training cannot continue: every backup is damaged: "
+                f"{'; '.join(damaged)}. Remove the folder {self.folder} to start over; "
+                "the best model so far, beside it, is replaced after the first epoch, "
+                "so copy it if you want it."
+            )
+
+    def on_epoch_end(self, epoch, logs=None):
+        """Writes the state behind this epoch and removes all but the one before."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        # Not `save_weights`: on a full disk HDF5 ends the process, without a word.
+        save_model(self.model, self.folder / f"epoch-{epoch + 1:06}.keras")
+        for older in self._states()[2:]:
+            older.unlink()
+
+
+class _TensorBoard(keras.callbacks.TensorBoard):
+    """Keras' own; that the disk is full is said as everywhere else."""
+
+    @contextlib.contextmanager
+    def _room(self):
+        try:
+            yield
+        except tf.errors.OpError as error:
+            # File and reason, between the name of the operation and its history.
+            reason = error.message.split("}} ")[-1].splitlines()[0]
+            raise OSError(
+                f"The logs could not be written to {reason}. Free some space or choose "
+                "another folder, then run again."
+            ) from error
+
+    def on_train_begin(self, logs=None):
+        with self._room():
+            super().on_train_begin(logs)
+
+    def on_test_begin(self, logs=None):
+        with self._room():
+            super().on_test_begin(logs)
+
+    def on_epoch_end(self, epoch, logs=None):
+        with self._room():
+            super().on_epoch_end(epoch, logs)
+
+
 def save_model(model, path):
     """Saves a model to a `.keras` file; the old one stays until the new is whole."""
     path = Path(path)
@@ -149,7 +268,7 @@ def save_model(model, path):
 
 
 def default_callbacks(folder, monitor="val_token-macro-f2", patience=None):
-    """The callbacks of an ordinary run, all of them Keras' own but `SaveBest`.
+    """The callbacks of an ordinary run: `SaveBest`, `Backup` and Keras' own.
 
     `folder` receives `best.keras`, `history.csv`, `logs/` for TensorBoard and
     `backup/`, from which the same call continues after a kill.
@@ -162,11 +281,10 @@ def default_callbacks(folder, monitor="val_token-macro-f2", patience=None):
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     callbacks = [
-        keras.callbacks.BackupAndRestore(
-            str(folder / "backup"), double_checkpoint=True, delete_checkpoint=False
-        ),
+        # The backup comes second: an epoch counts as done when its model is saved.
         SaveBest(folder / "best.keras", monitor),
-        keras.callbacks.TensorBoard(str(folder / "logs")),
+        Backup(folder / "backup"),
+        _TensorBoard(str(folder / "logs")),
         keras.callbacks.CSVLogger(str(folder / "history.csv"), append=True),
         keras.callbacks.TerminateOnNaN(),
     ]

@@ -17,6 +17,19 @@ import pytest
 import tensorflow as tf
 
 
+def with_xla(settings, chosen):
+    """Each setting without XLA and with it; with it by default the chosen ones alone.
+
+    XLA takes ten seconds for a model, and its layers are compiled one by one anyway.
+    """
+    slow = [s for s in settings if s not in chosen]
+    return [
+        *((setting, False) for setting in settings),
+        *((setting, True) for setting in chosen),
+        *(pytest.param(setting, True, marks=pytest.mark.slow) for setting in slow),
+    ]
+
+
 def close(actual, expected, tolerance=2e-5):
     """Asserts equality within `tolerance` of max(1, |expected|)."""
     actual, expected = np.asarray(actual, "float64"), np.asarray(expected, "float64")

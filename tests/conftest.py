@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+import faults
 import hypothesis
 import pytest
 
@@ -63,3 +64,16 @@ def no_lasting_determinism():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tf.config.experimental, "enable_op_determinism", lambda: None)
         yield
+
+
+@pytest.fixture
+def sees(request):
+    """Checks that a user sees what the test's `fault` mark quotes."""
+    seen, checked = request.node.get_closest_marker("fault").args[1], []
+
+    def check(output):
+        faults.check(seen, output)
+        checked.append(output)
+
+    yield check
+    assert checked, "the test did not show what its mark quotes"

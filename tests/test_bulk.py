@@ -1,6 +1,5 @@
 """Jobs over whole files; what breaks in the middle loses nothing."""
 
-import errno
 import gzip
 import json
 import lzma
@@ -13,6 +12,7 @@ import time
 import tracemalloc
 from pathlib import Path
 
+import faults
 import pytest
 import served
 from typer.testing import CliRunner
@@ -50,9 +50,8 @@ def job(tmp_path):
 
     def run(**settings):
         given = {"model": tmp_path / "model.keras", "shard_rows": 3, "workers": 0}
-        return tag_corpus(
-            tmp_path / "in.txt", tmp_path / "out", **{**given, **settings}
-        )
+        given["output"] = tmp_path / "out"
+        return tag_corpus(tmp_path / "in.txt", **{**given, **settings})
 
     return run
 
@@ -76,6 +75,10 @@ def check_numbers(folder, count):
     assert not list(Path(folder).glob(".*.tmp"))
 
 
+@pytest.mark.fault(
+    "rows of a bulk job that are no texts (broken JSON, no UTF-8)",
+    "they are in `bad-*.jsonl` with their line and the reason; the others are tagged",
+)
 def test_order_ids_and_bad_rows(fake, tmp_path):
     lines = [
         b'{"id": "p1", "text": "one"}',
@@ -144,7 +147,11 @@ def test_another_job_is_refused_in_the_same_folder(fake, job, tmp_path):
     assert len(rows(tmp_path / "out")) == 7
 
 
-def test_folders_of_others_are_left_alone(fake, job, tmp_path):
+@pytest.mark.fault(
+    "two bulk jobs in one folder",
+    'the second ends: "Another job is at work in … Wait for it or stop it."',
+)
+def test_folders_of_others_are_left_alone(fake, job, tmp_path, sees):
     out = tmp_path / "out"
     out.write_text("a file")
     with pytest.raises(NotADirectoryError, match="is a file"):
@@ -157,35 +164,54 @@ def test_folders_of_others_are_left_alone(fake, job, tmp_path):
     (out / "holiday.jpg").unlink()
 
     def twice(done, total):
-        with pytest.raises(RuntimeError, match="Another job is at work"):
+        with pytest.raises(RuntimeError) as caught:
             job()
+        sees(str(caught.value))
 
     assert job(progress=twice).rows == 7
 
 
-def test_a_full_disk_loses_nothing(fake, job, tmp_path, monkeypatch):
-    def full(number, fsync=os.fsync):
-        if list((tmp_path / "out").glob("part-*")):
-            raise OSError(errno.ENOSPC, "No space left on device")
-        fsync(number)
+@pytest.mark.fault(
+    "full disk in a bulk job",
+    '"There is no room left for … Make room. … of … shards are done and stay; run the '
+    'same command again for the others."',
+)
+def test_a_full_disk_loses_nothing(fake, job, tmp_path, sees):
+    with open(tmp_path / "in.txt", "a") as file:
+        file.write("long " * 30_000 + "\n")
+    with faults.small_disk(tmp_path / "disk") as disk:
+        out = disk.folder / "out"
+        disk.fill(leave=100_000)
+        with pytest.raises(OSError, match="2 of 3 shards are done") as caught:
+            job(output=out)
+        sees(str(caught.value))
+        assert [row["id"] for row in rows(out)] == [1, 2, 3, 4, 5, 6]
+        assert not list(out.glob(".*.tmp"))
+        disk.clear()
+        assert job(output=out).rows_now == 2
+        assert [row["id"] for row in rows(out)] == list(range(1, 9))
 
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match="no room left.*1 of 3 shards are done"):
-            job()
-    assert [row["id"] for row in rows(tmp_path / "out")] == [1, 2, 3]
-    assert not list((tmp_path / "out").glob(".*.tmp"))
-    assert job().rows_now == 4
-    assert [row["id"] for row in rows(tmp_path / "out")] == list(range(1, 8))
+
+def test_a_disk_that_is_full_from_the_start_is_named(fake, job, tmp_path):
+    with faults.small_disk(tmp_path / "disk") as disk:
+        disk.fill(leave=0)
+        with pytest.raises(OSError, match=r"job\.json could not be written.*Free some"):
+            job(output=disk.folder / "out")
 
 
-def test_a_broken_model_is_said_and_may_be_mended(job, tmp_path):
+@pytest.mark.fault(
+    "corrupted SavedModel in a bulk job",
+    '"… could not be loaded: … Copy the folder again as a whole, or export the model '
+    'anew."; the same folder takes the mended model',
+)
+def test_a_broken_model_is_said_and_may_be_mended(job, tmp_path, sees):
     broken = tmp_path / "broken" / "1"
     shutil.copytree(served.folder("pages"), broken)
     for path in (broken / "variables").glob("*.data*"):
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    with pytest.raises(OSError, match="could not be loaded.*export the model anew"):
+    with pytest.raises(OSError) as caught:
         job(model=broken)
+    sees(str(caught.value))
     assert rows(tmp_path / "out") == []
     assert job(model=served.folder("pages")).rows == 7
 
@@ -199,9 +225,20 @@ def test_wrong_calls_get_a_sentence(job, tmp_path):
         job(workers=-1)
     with pytest.raises(ValueError, match="'processes', 'ray'"):
         job(engine="abacus")
+
+
+@pytest.mark.fault(
+    "input `.gz` of a bulk job cut off",
+    'before any work: "… its name ends in .gz, but it is not a whole file of that '
+    'kind"',
+)
+def test_an_input_that_was_cut_off_is_said_before_any_work(fake, tmp_path, sees):
+    (tmp_path / "model.keras").write_bytes(b"fake")
     (tmp_path / "cut.txt.gz").write_bytes(gzip.compress(b"row\n" * 999)[:-9])
-    with pytest.raises(DataError, match="not a whole file"):
+    with pytest.raises(DataError) as caught:
         tag_corpus(tmp_path / "cut.txt.gz", tmp_path / "out", tmp_path / "model.keras")
+    sees(str(caught.value))
+    assert not fake.asked
 
 
 def test_memory_does_not_grow_with_the_input(fake, tmp_path):
@@ -289,6 +326,11 @@ needs_proc = pytest.mark.skipif(
 )
 
 
+@pytest.mark.fault(
+    "killed bulk job (`kill -9`)",
+    "its workers leave; parts stay; the same command does the rest: no line twice, "
+    "none lost",
+)
 @needs_proc
 def test_a_killed_job_goes_on_where_it_was(tmp_path):
     out, count = tmp_path / "out", 4000
@@ -313,6 +355,7 @@ def test_a_killed_job_goes_on_where_it_was(tmp_path):
     check_numbers(out, count)
 
 
+@pytest.mark.fault("killed worker of a bulk job", "nothing; another one does its shard")
 @pytest.mark.slow
 @needs_proc
 def test_a_killed_worker_is_replaced(tmp_path):
@@ -327,9 +370,14 @@ def test_a_killed_worker_is_replaced(tmp_path):
     check_numbers(out, count)
 
 
+@pytest.mark.fault(
+    "Ctrl-C in a bulk job",
+    'exit code 130: "Stopped. What is done stays in …; run the same command again for '
+    'the rest."',
+)
 @pytest.mark.slow
 @needs_proc
-def test_ctrl_c_stops_cleanly(tmp_path):
+def test_ctrl_c_stops_cleanly(tmp_path, sees):
     out, count = tmp_path / "out", 6000
     path = write_numbers(tmp_path / "in.txt", count)
     process = start(path, out, "--workers", "2", "--shard-rows", "20")
@@ -338,7 +386,7 @@ def test_ctrl_c_stops_cleanly(tmp_path):
     os.killpg(process.pid, signal.SIGINT)
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
-    assert "run the same command again" in output and "Traceback" not in errors
+    sees(output + errors)
     assert not any(map(is_alive, workers)) and not list(out.glob(".*.tmp"))
     tag_corpus(path, out, served.folder("pages"), workers=0, shard_rows=20)
     check_numbers(out, count)

@@ -39,7 +39,13 @@ def test_another_process_does_what_a_dead_one_held(tmp_path):
     assert sorted(done) == [0, 1, 2]
 
 
-def test_workers_that_keep_dying_end_the_job(monkeypatch):
+@pytest.mark.fault(
+    "workers of a bulk job that keep dying",
+    'after three deaths without a shard done: "Workers died 3 times without finishing '
+    "a shard: somebody killed them, or memory was short. Take fewer workers or smaller "
+    'batches."',
+)
+def test_workers_that_keep_dying_end_the_job(monkeypatch, sees):
     pools = []
 
     @contextlib.contextmanager
@@ -54,8 +60,9 @@ def test_workers_that_keep_dying_end_the_job(monkeypatch):
         yield submit
 
     monkeypatch.setattr(bulk_engines, "_pool", broken_pool)
-    with pytest.raises(bulk_engines.WorkersDied, match="died 3 times"):
+    with pytest.raises(bulk_engines.WorkersDied) as caught:
         list(bulk_engines.in_processes(None, [0, 1, 2], 2))
+    sees(str(caught.value))
     assert pools == [2, 2, 2]
 
 

@@ -1,5 +1,6 @@
 """LabelClassifier: from labelled texts to a SavedModel that names labels."""
 
+import cases
 import keras
 import numpy as np
 import pytest
@@ -99,8 +100,10 @@ def test_balanced_losses_get_the_counts(loss):
     assert np.isfinite(history.history["loss"]).all()
 
 
-@pytest.mark.parametrize("pooling", ["first", "mean", "max", "attention"])
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(
+    ("pooling", "jit_compile"),
+    cases.with_xla(["first", "mean", "max", "attention"], []),
+)
 def test_trains_with_every_pooling_and_xla(pooling, jit_compile):
     model = LabelClassifier.for_data(documents(20), pooling=pooling, **ENCODER)
     model.compile("adam", "zlpr", metrics=["micro-f1"], jit_compile=jit_compile)
@@ -160,7 +163,9 @@ def test_long_texts_are_read_from_the_beginning(model):
     np.testing.assert_allclose(model.scores([text]), model.scores([longer]), rtol=1e-5)
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(
+    "jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
 def test_cached_states_of_a_frozen_backbone(tmp_path, jit_compile):
     backbone = bat_tf.encoders.TransformerEncoder(
         30, d_model=8, d_ff=8, num_heads=2, num_layers=1

@@ -43,6 +43,7 @@ def test_a_repeated_label_counts_once():
     [
         ({"text": 5, "spans": []}, "text must be a string"),
         ({"text": "\ud83d", "spans": []}, "lone surrogate"),
+        ({"text": "a", "labels": ["\ud83d"]}, "a label holds half a character"),
         ({"text": "ab"}, "this one has neither"),
         ({"text": "ab", "spans": [], "labels": []}, "this one has both"),
         ({"text": "ab", "spans": {"a": 1}}, "spans must be a list"),

@@ -1,4 +1,5 @@
 import asyncio
+import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -202,6 +203,17 @@ def test_warm_up_asks_every_signature(engine, monkeypatch):
     # Of the requests in the export, those within the limit of four rows, both ways.
     assert sorted(set(asked)) == ["metadata", "serve_tokens", DEFAULT]
     assert len(asked) == 6
+
+
+def test_warm_up_requests_that_are_not_whole_are_said(tmp_path):
+    folder = tmp_path / "1"
+    shutil.copytree(served.folder("pages"), folder)
+    path = folder / "assets.extra" / "tf_serving_warmup_requests"
+    path.write_bytes(path.read_bytes()[:-9])
+    engine = Engine(folder, batching=False)
+    with pytest.raises(OSError, match="warm-up requests are not whole.*export the"):
+        engine.warm_up()
+    engine.close()
 
 
 def test_limits_must_make_sense():

@@ -12,7 +12,17 @@ from bat_tf.experiments.run import RunSettings, run
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
-@pytest.mark.parametrize("name", sorted(p.name for p in EXAMPLES.glob("*.ipynb")))
+# Left out of the default run for the time they take.
+SLOW = ("03_zlpr_in_your_own_model.ipynb", "05_reproduce.ipynb")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(path.name, marks=[pytest.mark.slow] * (path.name in SLOW))
+        for path in sorted(EXAMPLES.glob("*.ipynb"))
+    ],
+)
 def test_notebook_runs(name, tmp_path):
     nbformat = pytest.importorskip("nbformat")
     nbclient = pytest.importorskip("nbclient")

@@ -6,7 +6,8 @@ import pytest
 from test_classifier import ENCODER, documents
 
 import bat_tf
-from bat_tf.data import LabelSpace
+from bat_tf.data import LabelSpace, pipeline
+from bat_tf.layers.bag_of_words import tfidf_matrix
 from bat_tf.models import ExpertClassifier
 from bat_tf.models.experts import parse_expert
 
@@ -125,6 +126,40 @@ def test_candidates_learn_what_all_labels_do(tmp_path):
     np.testing.assert_allclose(again.scores(test), model.scores(test), atol=1e-5)
     np.testing.assert_array_equal(again.choose.hard, model.choose.hard)
     again.fit(data, epochs=1, verbose=0)
+
+
+def test_words_are_fitted_first_and_stay(tmp_path):
+    data, test = documents(), documents(60, seed=3)
+    model = ExpertClassifier.for_data(
+        data, experts=["D-1", "S"], words_fitted=True, **ENCODER
+    )
+    tokens = pipeline.text_examples(test.texts, model.tokenizer, model.max_length)
+    words = model.get_layer("words")
+    inputs = pipeline.pack_inputs(tokens, model.tokenizer)
+    logits = words(inputs["token_ids"], inputs["padding_mask"]).numpy()
+    features = tfidf_matrix(tokens["token_ids"], words.idf)
+    kernel = words.gain * words.kernel.numpy()
+    np.testing.assert_allclose(
+        logits, features @ kernel + words.label_bias.numpy(), atol=1e-4
+    )
+    # Probabilities, of texts that were not fitted to: as often right as they say.
+    truth = model.labels.multi_hot(test.labels)
+    chances = 1 / (1 + np.exp(-logits))
+    assert abs(chances.mean() - truth.mean()) < 0.05
+    assert ((chances > 0.5) == truth).mean() > 0.95
+    before = words.kernel.numpy()
+    model.compile("adam", "bce")
+    model.save(tmp_path / "model.keras")
+    for one in (model, bat_tf.load(tmp_path / "model.keras")):
+        one.fit(data, epochs=1, verbose=0)
+        np.testing.assert_array_equal(one.get_layer("words").kernel, before)
+
+
+@pytest.mark.parametrize("more", [{"experts": ["D-1"]}, {"pairs_per_word": 2}])
+def test_words_that_cannot_be_fitted_first(more):
+    settings = {"experts": ["S"], **ENCODER, **more}
+    with pytest.raises(ValueError, match="`words_fitted` must be with an expert `S`"):
+        ExpertClassifier.for_data(documents(16), words_fitted=True, **settings)
 
 
 def test_begins_at_how_frequent_labels_are():

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import faults
 import numpy as np
 import pytest
 import served
@@ -175,17 +176,22 @@ def test_an_earlier_export_is_replaced_but_nothing_else(model, folder, tmp_path)
     assert (tmp_path / "letters" / "to_keep.txt").read_text() == "dear"
 
 
-def test_a_failed_export_leaves_the_old_one(model, folder, monkeypatch):
-    before = (folder / "saved_model.pb").read_bytes()
-
-    def full_disk(*args, **kwargs):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(tf.saved_model, "save", full_disk)
-    with pytest.raises(OSError, match="No space left.*Nothing was changed"):
-        model.export(folder)
-    assert (folder / "saved_model.pb").read_bytes() == before
-    assert [path.name for path in folder.parent.iterdir()] == ["1"]
+@pytest.mark.fault(
+    "full disk while exporting",
+    '"The SavedModel could not be written to …: … Nothing was changed there. Free some '
+    'space or choose another folder."; the export that was there still serves',
+)
+@pytest.mark.parametrize("leave", [0, 30_000, 200_000])
+def test_a_failed_export_leaves_the_old_one(model, folder, tmp_path, sees, leave):
+    with faults.small_disk(tmp_path / "disk") as disk:
+        target = disk.folder / "shop" / "1"
+        shutil.copytree(folder, target)
+        disk.fill(leave)
+        with pytest.raises(OSError) as caught:
+            model.export(target, check=False)
+        sees(str(caught.value))
+        assert [path.name for path in target.parent.iterdir()] == ["1"]
+        assert bat_tf.load(target).tag("a lamp") == bat_tf.load(folder).tag("a lamp")
 
 
 def test_incomplete_folders_and_files_are_named(folder, tmp_path):

@@ -55,6 +55,18 @@ def test_predict_answers_as_the_signature(stub):
             assert found.tolist() == value.tolist()
 
 
+@pytest.mark.fault(
+    "invalid UTF-8 in a gRPC request",
+    "it is answered: what is no UTF-8 counts as the character U+FFFD",
+)
+def test_bytes_that_are_no_text(stub):
+    raw = b"Soft \xff\xfe towel by Veloria"
+    whole = raw.decode("utf-8", "replace")
+    answers = [stub.Predict(request([text]), timeout=60) for text in (raw, whole)]
+    starts = [tf.make_ndarray(answer.outputs["starts"]) for answer in answers]
+    assert starts[0].tolist() == starts[1].tolist() and starts[0].size
+
+
 def test_output_filter_and_version(stub):
     asked = request(version=1)
     asked.output_filter.append("num_tags")
@@ -86,6 +98,13 @@ def labelled():
     return asked
 
 
+def overflowing():
+    asked = request()
+    asked.inputs["text"].dtype = tf.uint8.as_datatype_enum
+    asked.inputs["text"].int_val.append(70_000)
+    return asked
+
+
 def of_shape(size):
     asked = request()
     asked.inputs["text"].tensor_shape.dim[0].size = size
@@ -102,6 +121,7 @@ def of_shape(size):
         (request([1.0]), "INVALID_ARGUMENT", "must be strings"),
         (filtered("x"), "INVALID_ARGUMENT", "alias not found in signature: x"),
         (labelled(), "INVALID_ARGUMENT", "no version labels"),
+        (overflowing(), "INVALID_ARGUMENT", "An input is not a tensor"),
         (of_shape(10**12), "INVALID_ARGUMENT", "too large shape"),
         (of_shape(-5), "INVALID_ARGUMENT", "impossible"),
         (request(["a" * 60_000]), "RESOURCE_EXHAUSTED", "larger than max"),

@@ -74,7 +74,9 @@ BAD_ROWS = [
         r"not UTF-8 text \(byte 0xe9 at position 14\)",
     ),
     (b'{"text": "\\ud83d", "spans": []}', "lone surrogate"),
+    (b'{"text": "ab", "spans": [[0, 1, "\\ud83d"]]}', "a kind holds half a character"),
     (b"[" * 100_000, "nested too deeply"),
+    (b'{"text": ' + b"[" * 900 + b"]" * 900 + b', "spans": []}', "nested|a string"),
     (b"\0\1\2", "NUL bytes"),
 ]
 
@@ -128,6 +130,7 @@ def test_a_json_list_names_the_line_on_which_an_object_begins(write):
         (GOOD, 'line 1: expected a JSON list. .* pass format="jsonl"'),
         (b"[\n\xff]", "line 2: not UTF-8"),
         (b"[" * 100_000, "nested too deeply"),
+        (b"[" + b"9" * 5000 + b"]", r"rows\.json: .* a number is too long"),
         (b"", "holds no examples"),
         (b" [ ] ", "holds no examples"),
         (b"[[[1]]]", "line 1: expected an object"),

@@ -127,6 +127,15 @@ def test_any_json_is_read_or_refused(key, signature, value):
     assert set(inputs) == set(SPECS[signature])
 
 
+@pytest.mark.parametrize("depth", range(880, 1000, 4))
+def test_a_depth_that_is_just_read_can_be_refused_too(depth):
+    for body in (b"[" * depth + b"]" * depth, b'{"x":' * depth + b"1" + b"}" * depth):
+        with pytest.raises(Refusal):
+            read(b'{"instances": [' + body + b"]}")
+        with pytest.raises(Refusal):
+            read(body)
+
+
 @given(st.binary(max_size=40))
 def test_any_bytes_are_read_or_refused(body):
     with pytest.raises(Refusal):

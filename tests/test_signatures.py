@@ -5,7 +5,9 @@ import tensorflow as tf
 from served import TEXTS, call
 
 import bat_tf
+from bat_tf import cli
 from bat_tf.serving.engine import read_signature_defs
+from bat_tf.serving.warmup import read_warmup
 
 TAGS = {
     "tags": ("DT_STRING", 2),
@@ -156,3 +158,14 @@ def test_metadata_says_what_the_model_is():
     assert found["labels"][0].tolist() == [b"energy", b"markets", b"weather"]
     assert found["thresholds"].tolist() == [[0.0, 0.0, 0.0]]
     assert (found["task"][0], found["max_length"][0]) == (b"labels", 256)
+
+
+@pytest.mark.parametrize(
+    ("name", "answers"), [("product_pages", TAGS), ("reuters_topics", LABELS)]
+)
+def test_models_that_come_along_keep_the_contract(name, answers):
+    folder = cli.model_path(name)
+    found = read_signature_defs(folder)
+    assert {"serving_default", "serve_tokens", "metadata"} <= set(found)
+    assert set(found["serving_default"].outputs) == set(answers)
+    assert list(read_warmup(folder))

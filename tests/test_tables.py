@@ -102,6 +102,7 @@ BAD_ROWS = [
     ("A goal\n", "expected 2 cells, as many as the header has. Received: 1"),
     ("A goal,sport,news\n", "expected 2 cells, .* Received: 3"),
     ('A goal,"[""sport"", 3]"\n', "labels must be names"),
+    ("A goal,[{[]: 1}]\n", "expected a list such as"),
     ("A goal,[sport]\n", r"expected a list such as .* Received: '\[sport\]'"),
     ('"A" goal,sport\n', "not a row of a table: ',' expected after '\"'"),
     (b"caf\xe9,sport\n", "not UTF-8 text .byte 0xe9 at position 4"),

@@ -32,6 +32,21 @@ def test_data_errors_name_file_and_line():
     assert str(_validation.DataError("a.jsonl", None, "empty.")) == "a.jsonl: empty."
 
 
+def test_data_errors_do_not_show_a_line_of_a_megabyte():
+    error = _validation.DataError("a.jsonl", 7, f"begins {'x' * 10**6} and ends.")
+    assert "line 7: begins xxx" in str(error) and str(error).endswith("x and ends.")
+    assert len(str(error)) < 800
+
+
+def test_what_is_shown_is_bounded_in_length_and_depth():
+    deep = []
+    for _ in range(5000):
+        deep = [deep]
+    assert _validation.shown(deep) == "something that is nested too deeply"
+    assert _validation.shown("x" * 10**6) == "'" + "x" * 199 + "…"
+    assert _validation.shown({"a": 1}) == "{'a': 1}"
+
+
 def test_missing_packages_come_with_the_command():
     with pytest.raises(ImportError, match=r'pip install "bat-tf\[tfds\]"'):
         _validation.import_optional("no_such_package", "tfds", "Reading TFDS sets")

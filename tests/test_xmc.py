@@ -200,6 +200,15 @@ def test_texts_with_a_matrix(write, tmp_path):
         read(path, labels="gone.npz")
 
 
+@pytest.mark.parametrize("column", [7, -1, 2**30])
+def test_a_matrix_with_columns_that_it_does_not_have(write, tmp_path, column):
+    matrix = scipy.sparse.csr_matrix([[1.0, 0.0]])
+    matrix.indices[0] = column
+    scipy.sparse.save_npz(tmp_path / "Y.trn.npz", matrix)
+    with pytest.raises(DataError, match="Y.trn.npz: is not a SciPy matrix"):
+        read(write("X.trn.txt", "a text\n"))
+
+
 def test_every_ending_of_the_format_is_read(write, tmp_path):
     scipy.sparse.save_npz(tmp_path / "Y.trn.npz", scipy.sparse.csr_matrix([[1]]))
     scipy.sparse.save_npz(tmp_path / "Y.tst.npz", scipy.sparse.csr_matrix([[1]]))

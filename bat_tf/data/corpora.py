@@ -18,7 +18,7 @@ from pathlib import Path
 from bat_tf._validation import DataError, check_choice, check_number
 from bat_tf.data.conll import iter_conll
 from bat_tf.data.dataset import Example, Span, longest_spans
-from bat_tf.data.files import decode, read_lines
+from bat_tf.data.files import BROKEN, decode, read_lines
 from bat_tf.data.labels import unique_names
 from bat_tf.data.reuters import iter_reuters
 
@@ -129,7 +129,12 @@ def _phantom(folder, split, *, on_error="raise", skipped=None):
 def _ja_wikipedia(folder, split, *, on_error="raise", skipped=None):
     """Sentences in an order drawn once (seed 0); 8 : 1 : 1 of them in that order."""
     path = folder / "ner.json.gz"
-    rows = json.loads(b"\n".join(line for _, line in read_lines(path)))
+    try:
+        rows = json.loads(b"\n".join(line for _, line in read_lines(path)))
+    except ValueError as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(path, None, f"not JSON: {error}.") from None
     random.Random(0).shuffle(rows)
     first, last = len(rows) * 8 // 10, len(rows) * 9 // 10
     parts = {"train": rows[:first], "valid": rows[first:last], "test": rows[last:]}
@@ -167,8 +172,11 @@ def _inspec(folder, split, *, on_error="raise", skipped=None):
     Case does not matter, words are matched whole, longer phrases go first.
     """
     part = {"train": "Training", "valid": "Validation", "test": "Test"}[split]
-    archives = dict(_tar_files(folder / "Hulth2003.tar.gz"))
-    with zipfile.ZipFile(io.BytesIO(archives[f"Hulth2003/{part}.zip"])) as archive:
+    path, part = folder / "Hulth2003.tar.gz", f"Hulth2003/{part}.zip"
+    content = dict(_tar_files(path)).get(part)
+    if content is None:
+        raise DataError(path, None, f"does not hold {part}.")
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for name in sorted(archive.namelist()):
             stem, ending = os.path.splitext(name)
             if ending != ".abstr":
@@ -319,7 +327,7 @@ def _tar_files(path):
             for member in archive:
                 if member.isfile():
                     yield member.name, archive.extractfile(member).read()
-    except (tarfile.TarError, EOFError) as error:
+    except (tarfile.TarError, *BROKEN) as error:
         raise DataError(path, None, f"is not a whole tar archive ({error}).") from error
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import scipy.sparse
 
-from bat_tf._validation import check_number, sentence
+from bat_tf._validation import check_number, sentence, shown
 from bat_tf.data.files import atomic_write
 
 
@@ -72,29 +72,33 @@ class Example:
         if self.spans is not None:
             spans = tuple(sorted(map(as_span, _as_list("spans", self.spans))))
             _check_spans(self.text, spans)
+            for span in spans:
+                _check_text(span.kind, "a kind")
             object.__setattr__(self, "spans", spans)
         else:
             labels = _as_list("labels", self.labels)
             if not all(isinstance(name, str) and name for name in labels):
-                raise ValueError(f"labels must be names. Received: {labels!r}.")
+                raise ValueError(f"labels must be names. Received: {shown(labels)}.")
+            for name in labels:
+                _check_text(name, "a label")
             object.__setattr__(self, "labels", tuple(dict.fromkeys(labels)))
 
 
-def _check_text(text):
+def _check_text(text, what="the text"):
     if not isinstance(text, str):
-        raise ValueError(f"the text must be a string. Received: {text!r}.")
+        raise ValueError(f"{what} must be a string. Received: {shown(text)}.")
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise ValueError(
-            f"the text holds half a character (a lone surrogate) at character "
+            f"{what} holds half a character (a lone surrogate) at character "
             f"{error.start}, which no UTF-8 tensor can hold."
         ) from None
 
 
 def _as_list(argument, values):
     if not isinstance(values, list | tuple):
-        raise ValueError(f"{argument} must be a list. Received: {values!r}.")
+        raise ValueError(f"{argument} must be a list. Received: {shown(values)}.")
     return values
 
 
@@ -112,14 +116,16 @@ def as_span(value):
         Span(start=0, end=5, kind='brand')
     """
     if not isinstance(value, list | tuple) or len(value) != 3:
-        raise ValueError(f'a span must be [start, end, "kind"]. Received: {value!r}.')
+        raise ValueError(
+            f'a span must be [start, end, "kind"]. Received: {shown(value)}.'
+        )
     start, end, kind = value
     if any(isinstance(n, bool) or not isinstance(n, Integral) for n in (start, end)):
         raise ValueError(
-            f"start and end of a span must be whole numbers. Received: {value!r}."
+            f"start and end of a span must be whole numbers. Received: {shown(value)}."
         )
     if not isinstance(kind, str) or not kind:
-        raise ValueError(f"the kind of a span must be a name. Received: {kind!r}.")
+        raise ValueError(f"the kind of a span must be a name. Received: {shown(kind)}.")
     return Span(int(start), int(end), kind)
 
 

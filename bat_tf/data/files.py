@@ -1,6 +1,7 @@
 """Files: compressed or not, line by line, and written as a whole or not at all."""
 
 import contextlib
+import errno
 import gzip
 import lzma
 import os
@@ -10,7 +11,8 @@ from pathlib import Path
 from bat_tf._validation import DataError
 
 OPENERS = {".gz": gzip.open, ".xz": lzma.open}
-_BROKEN = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+BROKEN = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
 _MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ": "xz", b"PK\x03\x04": "zip"}
 
 
@@ -45,7 +47,7 @@ def read_lines(path):
                 if number == 1:
                     line = line.removeprefix(b"\xef\xbb\xbf")
                 yield number, line.removesuffix(b"\n").removesuffix(b"\r")
-    except _BROKEN as error:
+    except BROKEN as error:
         reason = f"its name ends in {path.suffix}, but it is not a whole file of that"
         raise DataError(path, None, f"{reason} kind ({error}).") from error
 
@@ -111,5 +113,11 @@ def atomic_write(path, mode="wt"):
         with opener(unfinished, mode, **text) as file:
             yield file
         os.replace(unfinished, path)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        kept = "What was there before is unharmed. " if path.exists() else ""
+        reason = f"{path} could not be written: {os.strerror(error.errno)}. {kept}"
+        raise OSError(error.errno, f"{reason}Free some space, run again.") from error
     finally:
         unfinished.unlink(missing_ok=True)

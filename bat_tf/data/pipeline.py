@@ -7,6 +7,8 @@ that was killed and resumed therefore sees the batches it would have seen anyway
 the train step holds no string operation.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import tensorflow as tf
 
@@ -17,6 +19,18 @@ CHUNK = 512  # marked texts tokenised at a time
 # Texts and characters tokenised at a time: each time costs some hundredths of a second,
 # and each character about a hundred bytes until it is done.
 MAX_TEXTS, MAX_CHARACTERS = 4096, 2**22
+
+
+class Share(NamedTuple):
+    """Which rows of every batch are read: those of some replicas.
+
+    Replica i of n has rows i, i + n, i + 2n …; `count` replicas from number `first` on
+    get a batch each, one after the other. Rows of other replicas are not even gathered.
+    """
+
+    first: int = 0
+    count: int = 1
+    total: int = 1
 
 
 def tag_examples(dataset, tokenizer, kinds, scheme, max_length):
@@ -133,6 +147,7 @@ def label_batches(
     epoch=None,
     fixed_shapes=False,
     num_buckets=5,
+    share=None,
 ):
     """Batches of (inputs, label ids) from what `label_examples` returned.
 
@@ -152,7 +167,7 @@ def label_batches(
             inputs = _pad_inputs(inputs, batch_size, bound)
         return inputs, ids
 
-    return _batches(lengths, batch, batch_size, seed, epoch, num_buckets)
+    return _batches(lengths, batch, batch_size, seed, epoch, num_buckets, share)
 
 
 def class_counts(examples, num_classes):
@@ -183,6 +198,7 @@ def tag_batches(
     epoch=None,
     fixed_shapes=False,
     num_buckets=5,
+    share=None,
 ):
     """Batches of (inputs, tags) from what `tag_examples` returned.
 
@@ -196,6 +212,7 @@ def tag_batches(
             so that XLA compiles one program a bucket. Added rows carry no tag and
             count nowhere.
         num_buckets: how many lengths there are at most.
+        share: a `Share` of every batch; None is all of it.
 
     Returns:
         A `tf.data.Dataset` of known cardinality.
@@ -207,10 +224,10 @@ def tag_batches(
         packed = pack_tags(part, tokenizer)
         return _pad_to(packed, batch_size, bound) if fixed_shapes else packed
 
-    return _batches(lengths, batch, batch_size, seed, epoch, num_buckets)
+    return _batches(lengths, batch, batch_size, seed, epoch, num_buckets, share)
 
 
-def _batches(lengths, batch, batch_size, seed, epoch, num_buckets):
+def _batches(lengths, batch, batch_size, seed, epoch, num_buckets, share):
     """Rows of similar length, `batch_size` at a time, through `batch(rows, bound)`.
 
     `bound` is the largest length that the rows' bucket holds.
@@ -226,10 +243,26 @@ def _batches(lengths, batch, batch_size, seed, epoch, num_buckets):
         window_size=batch_size,
     )
     count = sum(-(-size // batch_size) for size in np.bincount(bucket).tolist())
-    return (
-        grouped.map(lambda rows: batch(rows, bound_of[bucket_of[rows[0]]]))
-        .apply(tf.data.experimental.assert_cardinality(count))
-        .prefetch(tf.data.AUTOTUNE)
+
+    def whole(rows):
+        return batch(rows, bound_of[bucket_of[rows[0]]])
+
+    def part(rows, replica):
+        own = rows[replica :: share.total]
+        # A replica takes part in a step that has no row for it, with a batch of none.
+        made = whole(tf.cond(tf.size(own) > 0, lambda: own, lambda: rows[:1]))
+        return tf.nest.map_structure(lambda values: values[: tf.size(own)], made)
+
+    if share is None:
+        batches = grouped.map(whole)
+    else:
+        replicas = tf.data.Dataset.range(share.first, share.first + share.count)
+        batches = grouped.flat_map(
+            lambda rows: replicas.map(lambda replica: part(rows, replica))
+        )
+        count *= share.count
+    return batches.apply(tf.data.experimental.assert_cardinality(count)).prefetch(
+        tf.data.AUTOTUNE
     )
 
 
@@ -289,6 +322,12 @@ def _pad_to(packed, num_rows, length):
     missing = [[0, num_rows - rows], [0, length - columns]]
     inputs = _pad_inputs(inputs, num_rows, length)
     return inputs, tf.pad(tags, missing, constant_values=-1)
+
+
+def one_row_at_least(inputs):
+    """Adds a row of padding to a batch that has no row."""
+    rows, length = tf.unstack(tf.shape(inputs["token_ids"]))
+    return _pad_inputs(inputs, tf.maximum(rows, 1), length)
 
 
 def _pad_inputs(inputs, num_rows, length):

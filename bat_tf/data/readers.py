@@ -7,7 +7,7 @@ import operator
 import re
 from pathlib import Path
 
-from bat_tf._validation import DataError, check_choice
+from bat_tf._validation import DataError, check_choice, shown
 from bat_tf.data.conll import iter_conll
 from bat_tf.data.corpora import CORPORA, SPLITS, iter_corpus
 from bat_tf.data.dataset import Example, TextDataset, as_span, longest_spans
@@ -69,6 +69,7 @@ def iter_json(path, *, overlaps="error", on_error="raise", skipped=None):
         yield from rows.read(place, source.encode())
 
 
+_STRANGE_NUMBER = "not JSON that can be read: a number is too long"
 _BETWEEN = re.compile(r"\s*[\[,]\s*")
 
 
@@ -81,6 +82,8 @@ def _iter_list(path):
     except json.JSONDecodeError as error:
         message = f"not JSON: {error.msg}. {hint}"
         raise DataError(path, error.lineno, message) from None
+    except ValueError as error:
+        raise DataError(path, None, f"{_STRANGE_NUMBER} ({error}).") from None
     except RecursionError:
         raise DataError(path, None, "not JSON: nested too deeply.") from None
     if not isinstance(rows, list):
@@ -144,7 +147,7 @@ class _JsonRows:
             raise ValueError("not JSON that can be read: nested too deeply.") from None
         if not isinstance(row, dict):
             form = 'an object such as {"text": "…", "labels": ["…"]}'
-            raise ValueError(f"expected {form}. Received: {str(row)[:60]}.")
+            raise ValueError(f"expected {form}. Received: {shown(row, 60)}.")
         if "text" not in row:
             raise ValueError(f'"text" is missing. Received: {", ".join(row) or "{}"}.')
         record = {key: row[key] for key in ("text", "spans", "labels") if key in row}

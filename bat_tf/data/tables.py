@@ -20,6 +20,7 @@ _IDS = ("id", "uid", "guid")
 _INDEX = re.compile(r"(unnamed: \d+)?", re.IGNORECASE)
 _TRUTH = {"0": False, "0.0": False, "false": False, "": False}
 _TRUTH |= {"1": True, "1.0": True, "true": True}
+_TOO_DEEP = (RecursionError, MemoryError)  # which of them is up to Python
 
 
 def iter_csv(
@@ -265,7 +266,7 @@ def _parse_list(cell):
     """Reads a list as JSON or, since pandas writes lists so, as Python has it."""
     for parse, errors in (
         (json.loads, (ValueError, RecursionError)),
-        (ast.literal_eval, (ValueError, SyntaxError, RecursionError, MemoryError)),
+        (ast.literal_eval, (ValueError, TypeError, SyntaxError, *_TOO_DEEP)),
     ):
         with contextlib.suppress(*errors):
             return parse(cell)

@@ -14,13 +14,12 @@ what the Extreme Classification Repository calls raw text. Files of lines may be
 import functools
 import json
 import re
-import zipfile
 from itertools import zip_longest
 from pathlib import Path
 
 import scipy.sparse
 
-from bat_tf._validation import DataError, check_choice, sentence
+from bat_tf._validation import DataError, check_choice, sentence, shown
 from bat_tf.data.dataset import Example, csr_rows
 from bat_tf.data.files import OPENERS, atomic_write, decode, read_lines
 from bat_tf.data.labels import unique_names
@@ -233,12 +232,12 @@ def _parse_json(line, names):
     if not isinstance(numbers, list):
         remedy = 'For other rows of JSON, pass format="jsonl" or format="json".'
         raise ValueError(
-            f'expected a list of numbers as "target_ind". Received: {numbers!r}. '
+            f'expected a list of numbers as "target_ind". Received: {shown(numbers)}. '
             + remedy
         )
     parts = [row.get("title") or "", row.get("content") or ""]
     if not all(isinstance(part, str) for part in parts):
-        raise ValueError(f"title and content must be texts. Received: {parts}.")
+        raise ValueError(f"title and content must be texts. Received: {shown(parts)}.")
     text = "\n".join(part.strip() for part in parts if part.strip())
     identity = None if row.get("uid") is None else str(row["uid"])
     return Example(text, labels=_numbered(numbers, names), id=identity)
@@ -253,7 +252,7 @@ def _parse_object(line):
     except RecursionError:
         raise ValueError("not JSON that can be read: nested too deeply.") from None
     if not isinstance(row, dict):
-        raise ValueError(f"expected a JSON object. Received: {str(row)[:60]}.")
+        raise ValueError(f"expected a JSON object. Received: {shown(row, 60)}.")
     return row
 
 
@@ -266,7 +265,7 @@ def _numbered(numbers, names):
         if not whole or not 0 <= int(number) < (len(names) if names else 2**31):
             last = f" to {len(names) - 1}" if names else ""
             expected = f"numbers of labels, from 0{last}"
-            raise ValueError(f"expected {expected}. Received: {number!r}.")
+            raise ValueError(f"expected {expected}. Received: {shown(number)}.")
         found.append(names[int(number)] if names else str(int(number)))
     return found
 
@@ -276,10 +275,16 @@ def _npz_rows(path, names):
         raise FileNotFoundError(f"{path} does not exist. Check its name and folder.")
     try:
         matrix = scipy.sparse.load_npz(path)
-    except (ValueError, OSError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        if matrix.format in ("csr", "csc", "bsr"):
+            # Columns that do not exist would be read from beyond the matrix.
+            matrix.check_format(full_check=True)
+    # What is damaged raises errors of zip files, of NumPy and of SciPy, of any kind.
+    except Exception as error:
         reason = f"is not a SciPy matrix saved with `save_npz` ({error})."
         raise DataError(path, None, reason) from error
-    names = names or [str(number) for number in range(matrix.shape[1])]
+    if names is None:
+        numbers = csr_rows(matrix, range(matrix.shape[1]))
+        return ([str(number) for number in row] for row in numbers)
     if len(names) != matrix.shape[1]:
         columns = f"has {matrix.shape[1]:,} columns, but there are {len(names):,} names"
         raise DataError(path, None, f"{columns}. Each label has one of both.")

@@ -5,6 +5,7 @@ import math
 import keras
 from keras import ops
 
+from bat_tf._replicas import needs_whole_batch
 from bat_tf._validation import check_number
 from bat_tf.encoders.shell import EncoderShell
 from bat_tf.encoders.transformer import TransformerBlock
@@ -109,6 +110,11 @@ class SwitchFeedForward(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        needs_whole_batch(
+            "The Switch Transformer",
+            "which tokens an expert takes depends on the whole batch",
+            "Train it in one process, or choose another encoder.",
+        )
         self.d_ff = d_ff
         self.num_experts = check_number("num_experts", num_experts, 1, integer=True)
         self.capacity_factor = check_number("capacity_factor", capacity_factor, 0)

@@ -13,7 +13,7 @@ from pathlib import Path
 import keras
 import yaml
 
-from bat_tf import encoders, losses, optimizers, training
+from bat_tf import distributed, encoders, losses, optimizers, training
 from bat_tf._validation import check_choice, sentence
 from bat_tf.data import LabelSpace, read, splits
 from bat_tf.data.files import atomic_write
@@ -40,7 +40,7 @@ TASKS = {
     },
 }
 # What may differ between the first call of a run and the one that continues it.
-MAY_CHANGE = ("epochs", "patience", "output")
+MAY_CHANGE = ("epochs", "patience", "output", "cluster", "worker")
 
 
 @dataclasses.dataclass
@@ -96,6 +96,9 @@ class RunSettings:
             epoch; a folder keeps them for other runs too.
         jit_compile: compile the step with XLA.
         precision: a Keras dtype policy for the encoder.
+        cluster: a file with the workers that train together, or `"local"` for all GPUs
+            of this host; None is what `TF_CONFIG` says. See `distributed.strategy`.
+        worker: which of them this process is, from 0.
     """
 
     task: str = "spans"
@@ -136,6 +139,8 @@ class RunSettings:
     cache_backbone: bool | str = False
     jit_compile: bool = False
     precision: str = "float32"
+    cluster: str | None = None
+    worker: int | None = None
 
     def __post_init__(self):
         check_choice("task", self.task, TASKS)
@@ -180,12 +185,21 @@ class RunSettings:
 def run(settings, verbose="auto"):
     """Trains a model as the settings say, or continues where a kill stopped it.
 
+    Of several workers, the first one writes the folder and the report.
+
     Returns:
-        The model of the best epoch and the report that is also in `report.json`.
+        The model of the best epoch and the report that is also in `report.json`; on
+        workers but the first, the model of the last epoch and None.
     """
-    folder = _open_folder(settings)
     if not settings.jit_compile:
         training.set_threads(settings.batch_size)
+    # Workers find each other before anything else of TensorFlow runs.
+    strategy = distributed.strategy(settings.cluster, settings.worker)
+    if not distributed.is_chief(strategy):
+        train, valid, _ = read_parts(settings)
+        folder = Path(settings.output)
+        return _fitted(settings, strategy, train, valid, folder, verbose), None
+    folder = _open_folder(settings)
     train, valid, test = read_parts(settings)
     report = {"settings": settings.to_dict()}
     started = time.perf_counter()
@@ -195,7 +209,8 @@ def run(settings, verbose="auto"):
         report["best"] = {"epoch": 1}
     else:
         clock = EpochClock()
-        model = _trained(settings, train, valid, folder, verbose, clock)
+        _fitted(settings, strategy, train, valid, folder, verbose, [clock])
+        model = _best(settings, valid, folder)
         report["best"] = json.loads((folder / "best.json").read_text())
         report["warmup_steps"] = warmup_steps(settings, num_steps(settings, train))
         report["epoch_seconds"] = clock.median
@@ -235,10 +250,12 @@ class EpochClock(keras.callbacks.Callback):
         return round(statistics.median(counted), 2) if counted else None
 
 
-def _trained(settings, train, valid, folder, verbose, clock):
-    """The model of the best epoch."""
+def _fitted(settings, strategy, train, valid, folder, verbose, callbacks=()):
+    """The model of the last epoch."""
     training.set_seed(settings.seed, deterministic=not settings.jit_compile)
-    build(settings, train).fit(
+    with distributed.lost_workers_named(strategy), strategy.scope():
+        model = build(settings, train)
+    model.fit(
         train,
         validation_data=valid,
         batch_size=settings.batch_size,
@@ -246,11 +263,16 @@ def _trained(settings, train, valid, folder, verbose, clock):
         seed=settings.seed,
         cache_backbone=settings.cache_backbone,
         callbacks=[
-            clock,
+            *callbacks,
             *training.default_callbacks(folder, settings.monitor, settings.patience),
         ],
         verbose=verbose,
     )
+    return model
+
+
+def _best(settings, valid, folder):
+    """The model of the best epoch."""
     best = load(folder)
     if settings.task == "labels" and settings.thresholds != "none":
         per_label = settings.thresholds == "per-label"

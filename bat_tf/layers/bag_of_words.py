@@ -79,6 +79,16 @@ class BagOfWords(keras.layers.Layer):
         kernel[words, labels] = strength / self.gain * shares
         self.kernel.assign(kernel)
 
+    def set_linear(self, weights, bias):
+        """Makes the logits those of a linear model on `tfidf_matrix`.
+
+        Args:
+            weights: [L, vocabulary].
+            bias: [L].
+        """
+        self.kernel.assign(np.transpose(weights) / self.gain)
+        self.label_bias.assign(bias)
+
     def call(self, token_ids, padding_mask, labels=None):
         share = self.gain * word_shares(token_ids, padding_mask, self.idf)
         rows = ops.take(self.kernel, token_ids, axis=0)
@@ -240,6 +250,33 @@ def word_shares(token_ids, padding_mask, idf):
     return ops.divide_no_nan(share, norm)
 
 
+def tfidf_matrix(token_ids, idf):
+    """The vectors that `BagOfWords` multiplies its kernel with, as a SciPy CSR matrix.
+
+    Args:
+        token_ids: RaggedTensor, a row a text.
+        idf: how much each token id says; 0 leaves it out.
+
+    >>> ids = tf.ragged.constant([[1, 2], [2, 2]])
+    >>> tfidf_matrix(ids, np.array([0.0, 3.0, 4.0])).toarray().round(1).tolist()
+    [[0.0, 0.6, 0.8], [0.0, 0.0, 1.0]]
+    """
+    texts = _word_counts(token_ids, len(idf))
+    texts.data = (1 + np.log(texts.data)) * np.asarray(idf)[texts.indices]
+    norm = np.sqrt(texts.multiply(texts).sum(axis=1))
+    norm = np.asarray(norm).ravel()
+    return scipy.sparse.diags(1 / np.where(norm > 0, norm, 1)) @ texts
+
+
+def _word_counts(token_ids, vocabulary_size):
+    """How often each text has each token id: CSR [N, vocabulary]."""
+    ids, splits = token_ids.flat_values.numpy(), token_ids.row_splits.numpy()
+    shape = (len(splits) - 1, vocabulary_size)
+    texts = scipy.sparse.csr_matrix((np.ones(len(ids), "float32"), ids, splits), shape)
+    texts.sum_duplicates()
+    return texts
+
+
 def name_shares(names, idf):
     """The share that each word has in what a label's name says.
 
@@ -299,15 +336,12 @@ def word_label_pairs(token_ids, labels, vocabulary_size, most):
     Returns:
         (words, labels): two arrays of ids; the best pair of each word comes first.
     """
-    ids, splits = token_ids.flat_values.numpy(), token_ids.row_splits.numpy()
-    shape = (len(splits) - 1, vocabulary_size)
-    texts = scipy.sparse.csr_matrix((np.ones(len(ids), "float32"), ids, splits), shape)
-    texts.sum_duplicates()
+    texts = _word_counts(token_ids, vocabulary_size)
     texts.data[:] = 1
     labels = labels.astype("float32")
     both = (texts.T @ labels).tocoo()
     of_word, of_label = (np.asarray(x.sum(axis=0)).ravel() for x in (texts, labels))
-    expected = of_word[both.row] * of_label[both.col] / shape[0]
+    expected = of_word[both.row] * of_label[both.col] / texts.shape[0]
     gain = both.data * np.log(both.data / expected)
     order = np.lexsort((-gain, both.row))
     words = both.row[order]

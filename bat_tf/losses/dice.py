@@ -11,8 +11,9 @@ For y of 0 and 1 that is 1 - (2 p y + γ) / (p² + y + γ) and its form over a b
 import keras
 from keras import ops
 
+from bat_tf._replicas import sum_over_replicas
 from bat_tf._validation import check_number
-from bat_tf.losses._reduction import reduce
+from bat_tf.losses._reduction import share
 from bat_tf.losses.document import DocumentLoss
 
 
@@ -69,8 +70,7 @@ class BatchDiceLoss(DiceLoss):
     The loss of a batch is one number, a sum over labels; there is no loss of a sample,
     and no mean over samples whatever `reduction` says. It depends on the batch size:
     a label that the batch lacks adds Σp² / (Σp² + γ). `sample_weight` multiplies a
-    sample's part of the three sums. Among replicas, each has the ratio of its own part
-    of the batch, and Keras takes their mean unless `reduction` is `"sum"`.
+    sample's part of the three sums. Among replicas, the sums are those of all of them.
 
     Args:
         smooth: γ > 0.
@@ -96,9 +96,7 @@ class BatchDiceLoss(DiceLoss):
         if candidates is not None:
             self.candidate_losses(y_true, y_pred, candidates)  # says that it cannot
         with keras.name_scope(self.name):
-            loss = ops.reshape(self.call(y_true, y_pred, sample_weight), (1,))
-            reduced = reduce(loss, reduction=self.reduction)
-            return ops.cast(ops.reshape(reduced, ()), self.dtype)
+            return ops.cast(share(self.call(y_true, y_pred, sample_weight)), self.dtype)
 
     def call(self, y_true, y_pred, sample_weight=None):
         """Returns the loss of the batch."""
@@ -107,9 +105,12 @@ class BatchDiceLoss(DiceLoss):
         if sample_weight is not None:
             weight = ops.reshape(ops.cast(sample_weight, scores.dtype), (-1, 1))
             distance, sizes = distance * weight, sizes * weight
-        ratio = ops.sum(distance, axis=0) / (ops.sum(sizes, axis=0) + self.smooth)
-        loss = ops.sum(ratio)
-        return loss if wrong is None else ops.where(ops.any(wrong), float("nan"), loss)
+        if wrong is not None:
+            distance = ops.where(wrong[:, None], float("nan"), distance)
+        distance, sizes = sum_over_replicas(
+            ops.sum(distance, axis=0), ops.sum(sizes, axis=0)
+        )
+        return ops.sum(distance / (sizes + self.smooth))
 
 
 NAMES = {"dl1": (DiceLoss, {}), "dl2": (BatchDiceLoss, {})}

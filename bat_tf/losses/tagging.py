@@ -22,6 +22,7 @@ The loss of a batch is the mean over its valid tokens. Padding, ignored tags and
 under a Keras mask are in neither the sum nor the divisor; a batch without valid tokens
 costs 0. `sample_weight`, per row `[B]` or per token `[B, T]`, multiplies the sum and,
 as in Keras, enters the divisor only under `reduction="mean_with_sample_weight"`.
+Among replicas it is the mean over the valid tokens of all of them.
 """
 
 import keras
@@ -30,11 +31,11 @@ from keras import ops
 from bat_tf._numerics import (
     at_least_float32,
     log_softmax_and_complement,
-    masked_mean,
+    masked_sums,
     top_class,
 )
 from bat_tf._validation import check_choice, check_number, sentence
-from bat_tf.losses._reduction import reduce
+from bat_tf.losses._reduction import mean, reduce
 from bat_tf.losses.class_weights import (
     WEIGHTINGS,
     check_counts,
@@ -249,11 +250,9 @@ class TagLoss(keras.losses.Loss):
         if self.reduction in (None, "none", "sum"):
             if sample_weight is not None:
                 losses = losses * sample_weight
-            return ops.sum(losses) if self.reduction == "sum" else losses
+            return reduce(losses, reduction=self.reduction)
         weighted_divisor = self.reduction == "mean_with_sample_weight"
-        mean = masked_mean(losses, valid, sample_weight, weighted_divisor)
-        mean = ops.reshape(mean, (1,))
-        return reduce(mean)  # shares it among replicas
+        return mean(*masked_sums(losses, valid, sample_weight, weighted_divisor))
 
     def get_config(self):
         """Returns all arguments as JSON values."""

@@ -6,7 +6,8 @@ give one wherever scores have probabilities: σ(2s) for ZLPR, σ(s) for sigmoid 
     R-Drop:  ½ (ℓ(s) + ℓ(s')) + α/4 · D(s, s')      s, s': two draws of dropout
     VAT:     ℓ(s) + α · KL(s ‖ s(x + r))            r: where a small step hurts most
 
-D is KL in both directions. R-Drop costs a second pass, VAT three more.
+D is KL in both directions. R-Drop costs a second pass, VAT three more. Among replicas
+the means are over the rows of all of them; dropout and r are drawn by each.
 """
 
 import keras
@@ -14,6 +15,7 @@ import tensorflow as tf
 from keras import ops
 
 from bat_tf._validation import check_number
+from bat_tf.losses._reduction import reduce
 from bat_tf.losses.divergence import kl_divergence, symmetric_kl
 
 XI = 1e-3  # how far from x the direction of r is looked for
@@ -56,7 +58,7 @@ class Consistent:
         if self.r_drop:
             again = self(x, training=True)
             other = super().compute_loss(x, y, again, sample_weight, training)
-            apart = ops.mean(symmetric_kl(y_pred, again, scale))
+            apart = reduce(symmetric_kl(y_pred, again, scale))
             loss = (loss + other) / 2 + self.r_drop / 4 * ops.cast(apart, loss.dtype)
         if self.vat:
             loss = loss + self.vat * ops.cast(self._adversarial(x, scale), loss.dtype)
@@ -73,7 +75,7 @@ class Consistent:
             apart = tf.reduce_sum(kl_divergence(answer, moved, scale))
         worst = self.vat_radius * _unit(tape.gradient(apart, start))
         moved = self(self.perturbed(x, tf.stop_gradient(worst)), training=False)
-        return ops.mean(kl_divergence(answer, moved, scale))
+        return reduce(kl_divergence(answer, moved, scale))
 
     def step_shape(self, x):
         """The shape of a step from x; x itself must be of floats."""

@@ -6,8 +6,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from bat_tf._replicas import needs_whole_batch
 from bat_tf._targets import padded_ids
-from bat_tf._validation import check_choice, check_number, sentence
+from bat_tf._validation import check_choice, check_number, import_optional, sentence
 from bat_tf.data import pipeline
 from bat_tf.data.labels import LabelSpace
 from bat_tf.layers.bag_of_words import (
@@ -15,6 +16,7 @@ from bat_tf.layers.bag_of_words import (
     BagOfWords,
     SparseBagOfWords,
     pairs_with_names,
+    tfidf_matrix,
     word_label_pairs,
 )
 from bat_tf.layers.candidates import CandidateLabels
@@ -29,6 +31,7 @@ from bat_tf.models.label_model import (
     start_from_counts,
     word_idf,
 )
+from bat_tf.models.svm import separate_as_logits
 from bat_tf.models.text_model import TextModel, model_inputs, parts_for_data
 
 # Above so many weights, the expert S has some pairs of words and labels alone.
@@ -73,6 +76,7 @@ class ExpertClassifier(LabelModel):
         num_words: size of the vocabulary, for `candidates`; None is the tokenizer's.
         num_pairs: weights of the expert `S`, see `SparseBagOfWords`; None has one for
             every word and label.
+        words_fitted: whether the expert `S` was fitted first and stays as it is.
         idf: as in `LabelClassifier`, for the expert `S`.
         score_scale: as in `LabelClassifier`.
         score_threshold: as in `LabelClassifier`.
@@ -114,6 +118,7 @@ class ExpertClassifier(LabelModel):
         candidates=0,
         num_words=None,
         num_pairs=None,
+        words_fitted=False,
         idf=None,
         score_scale=1.0,
         score_threshold=0.0,
@@ -133,6 +138,8 @@ class ExpertClassifier(LabelModel):
         # === Layers ===
         drop = keras.layers.Dropout(head_dropout, name="head_dropout")
         pool = Pooling(pooling, name="pooling")
+        if "S" in experts and idf is None:
+            idf = np.ones(len(tokenizer.vocabulary))
         heads = []
         for number, (kind, layers) in enumerate(parsed, 1):
             if kind == "A":
@@ -142,12 +149,7 @@ class ExpertClassifier(LabelModel):
                 width = width if expert_width is None else expert_width
                 head = LabelScores(len(labels), width, name=f"document_{number}")
             else:
-                idf = np.ones(len(tokenizer.vocabulary)) if idf is None else idf
-                settings = {"use_bias": True, "dtype": "float32", "name": "words"}
-                if num_pairs is None:
-                    head = BagOfWords(len(labels), idf, **settings)
-                else:
-                    head = SparseBagOfWords(len(labels), idf, num_pairs, **settings)
+                head = _words_head(len(labels), idf, num_pairs, not words_fitted)
             heads.append(head)
 
         # === Functional Model ===
@@ -203,6 +205,7 @@ class ExpertClassifier(LabelModel):
             self.choose.build()
             self.num_words = num_words
         self.num_pairs = num_pairs
+        self.words_fitted = words_fitted
         self.idf = None if idf is None else np.asarray(idf, "float32").tolist()
 
     @classmethod
@@ -224,6 +227,7 @@ class ExpertClassifier(LabelModel):
         diversity_start_epoch=2,
         candidates=0,
         pairs_per_word=None,
+        words_fitted=False,
         **encoder_settings,
     ):
         """Builds a classifier that fits a dataset: vocabulary, labels, counts.
@@ -245,6 +249,10 @@ class ExpertClassifier(LabelModel):
             candidates: see the class.
             pairs_per_word: labels that a word has weights for in the expert `S`, the
                 telling ones; None is all, or 1,000 where there are many.
+            words_fitted: fit the expert `S` first, as linear support vector machines,
+                and leave it so: a second opinion that does not learn the training texts
+                by heart. The names of labels play no part in it then. For some hundred
+                labels; needs scikit-learn.
             **encoder_settings: as in `LabelClassifier.for_data`.
         """
         cls.check_data(train, "train")
@@ -282,6 +290,7 @@ class ExpertClassifier(LabelModel):
             diversity_start_epoch=diversity_start_epoch,
             candidates=candidates,
             num_pairs=kernel and len(kernel[0]),
+            words_fitted=words_fitted,
             idf=idf,
         )
         if candidates:
@@ -291,7 +300,25 @@ class ExpertClassifier(LabelModel):
         elif names and name_strength:
             model.get_layer("words").start_from_names(names, name_strength)
         model.start_from_counts()
+        if words_fitted:
+            model.fit_words(tokens["token_ids"], labels.csr(train.labels))
         return model
+
+    def fit_words(self, token_ids, labels):
+        """Fits the expert `S` alone, by a support vector machine for each label.
+
+        Args:
+            token_ids: RaggedTensor, a row a text.
+            labels: SciPy CSR [N, L].
+        """
+        import_optional("sklearn", "baselines", "`words_fitted`")
+        if "S" not in self.experts or self.num_pairs is not None:
+            expected = "with an expert `S` that has a weight for every word and label"
+            remedy = "Leave `words_fitted` out: S then learns with the others."
+            raise ValueError(sentence("words_fitted", expected, self.experts, remedy))
+        layer = self.get_layer("words")
+        features = tfidf_matrix(token_ids, layer.idf)
+        layer.set_linear(*separate_as_logits(features, labels))
 
     def start_from_counts(self):
         """Lets each expert begin at how frequent the labels are.
@@ -309,6 +336,12 @@ class ExpertClassifier(LabelModel):
 
     def compile(self, *args, train_metrics=True, **kwargs):
         """As `TextModel.compile`; on candidates alone, training has no metrics."""
+        if self.candidates:
+            needs_whole_batch(
+                "An ExpertClassifier with `candidates`",
+                "they are chosen for the whole batch",
+                "Train it in one process, or with `candidates=0`.",
+            )
         train_metrics = train_metrics and not self.candidates
         super().compile(*args, train_metrics=train_metrics, **kwargs)
 
@@ -415,6 +448,7 @@ class ExpertClassifier(LabelModel):
             "candidates": self.candidates,
             "num_words": self.num_words,
             "num_pairs": self.num_pairs,
+            "words_fitted": self.words_fitted,
             "idf": self.idf,
             **self.score_config(),
             "name": self.name,
@@ -445,6 +479,15 @@ def parse_expert(name, depth):
         expected = f"on layers 0 to {depth}, those of the encoder"
         raise ValueError(sentence("experts", expected, name))
     return match[1], layers
+
+
+def _words_head(num_labels, idf, num_pairs, trainable):
+    """The expert `S`."""
+    settings = {"use_bias": True, "dtype": "float32", "name": "words"}
+    settings["trainable"] = trainable
+    if num_pairs is None:
+        return BagOfWords(num_labels, idf, **settings)
+    return SparseBagOfWords(num_labels, idf, num_pairs, **settings)
 
 
 def _beside(states):

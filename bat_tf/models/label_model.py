@@ -70,7 +70,9 @@ class LabelModel(TextModel):
             metric.threshold = self.cut
         return metric
 
-    def batches(self, dataset, batch_size=32, seed=None, epoch=None, cache=False):
+    def batches(
+        self, dataset, batch_size=32, seed=None, epoch=None, cache=False, share=None
+    ):
         """The tf.data pipeline of a `TextDataset`; see `TextModel.batches`."""
         self.check_data(dataset, "dataset")
         # Training must know every label; what a model cannot know, it can be tested on.
@@ -85,6 +87,7 @@ class LabelModel(TextModel):
             seed=seed,
             epoch=epoch,
             fixed_shapes=bool(self.jit_compile) and seed is not None,
+            share=share,
         )
 
     def score_batches(self, data, batch_size=64, cache_backbone=False):

@@ -116,26 +116,13 @@ class SVMClassifier:
                 f"`train` has no {self.unit} that occur in {self.min_count} texts. "
                 "Give more texts or a smaller `min_count`."
             ) from error
-        targets = self.labels.csr(train.labels, unknown="skip").tocsc()
-        self.weights = np.zeros((len(self.labels), features.shape[1]), "float32")
-        self.bias = np.zeros(len(self.labels), "float32")
-        for label in range(len(self.labels)):
-            target = targets[:, [label]].toarray().ravel()
-            self.weights[label], self.bias[label] = self._separate(features, target)
+        targets = self.labels.csr(train.labels, unknown="skip")
+        self.weights, self.bias = separate(features, targets, self.C)
         if validation_data is not None:
             truth = self.labels.csr(validation_data.labels, unknown="skip")
             scores = self.scores(validation_data.texts)
             self.threshold = fit_threshold(scores, truth).values
         return self
-
-    def _separate(self, features, target):
-        """Returns the weights and the bias of one label's hyperplane."""
-        from sklearn.svm import LinearSVC
-
-        if target.min() == target.max():
-            return 0.0, 2 * target[0] - 1  # what the machine would find, if it could
-        machine = LinearSVC(C=self.C, random_state=0).fit(features, target)
-        return machine.coef_[0], machine.intercept_[0]
 
     def scores(self, texts):
         """Returns the decision value of every label for each text.
@@ -198,6 +185,64 @@ class SVMClassifier:
     def count_params(self):
         """The number of weights."""
         return self.weights.size + self.bias.size
+
+
+def separate(features, targets, C=1.0):
+    """The hyperplane of each label, by a linear support vector machine.
+
+    Args:
+        features: sparse matrix [N, F].
+        targets: sparse matrix [N, L] of 0 and 1.
+        C: what an error costs against a wide margin.
+
+    Returns:
+        (weights [L, F], bias [L]), float32.
+    """
+    from sklearn.svm import LinearSVC
+
+    targets = targets.tocsc()
+    weights = np.zeros((targets.shape[1], features.shape[1]), "float32")
+    bias = np.zeros(targets.shape[1], "float32")
+    for label in range(targets.shape[1]):
+        target = targets[:, [label]].toarray().ravel()
+        if target.min() == target.max():
+            # What the machine would find, if it could.
+            bias[label] = 2 * target[0] - 1
+            continue
+        machine = LinearSVC(C=C, random_state=0).fit(features, target)
+        weights[label], bias[label] = machine.coef_[0], machine.intercept_[0]
+    return weights, bias
+
+
+def separate_as_logits(features, targets, C=1.0, folds=3):
+    """As `separate`, with decision values that are logits of probabilities.
+
+    One factor and one shift do it for all labels (Platt scaling); they are fitted to
+    decision values of texts that the machines had not seen.
+
+    Args:
+        features: sparse matrix [N, F].
+        targets: sparse matrix [N, L] of 0 and 1.
+        C: what an error costs against a wide margin.
+        folds: parts of the texts that are set aside in turn.
+
+    Returns:
+        (weights [L, F], bias [L]), float32.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    order = np.random.default_rng(0).permutation(features.shape[0])
+    values, truth = [], []
+    for part in np.array_split(order, folds):
+        rest = np.setdiff1d(order, part)
+        weights, bias = separate(features[rest], targets[rest], C)
+        values.append(features[part] @ weights.T + bias)
+        truth.append(targets[part].toarray())
+    values, truth = (np.concatenate(x).ravel() for x in (values, truth))
+    scale = LogisticRegression(C=np.inf).fit(values[:, None], truth > 0)
+    factor, shift = float(scale.coef_[0, 0]), float(scale.intercept_[0])
+    weights, bias = separate(features, targets, C)
+    return factor * weights, factor * bias + shift
 
 
 def _check_data(argument, dataset):

@@ -147,7 +147,9 @@ class BATTagger(TextModel):
         """The metric called `name`, for this model."""
         return metrics.get(name, tag_names=self.tags, scheme=self.scheme)
 
-    def batches(self, dataset, batch_size=32, seed=None, epoch=None, cache=False):
+    def batches(
+        self, dataset, batch_size=32, seed=None, epoch=None, cache=False, share=None
+    ):
         """The tf.data pipeline of a `TextDataset`; see `TextModel.batches`."""
         self.check_data(dataset, "dataset")
         examples = pipeline.tag_examples(
@@ -160,6 +162,7 @@ class BATTagger(TextModel):
             seed=seed,
             epoch=epoch,
             fixed_shapes=bool(self.jit_compile),
+            share=share,
         )
 
     def tag(self, texts, batch_size=32):

@@ -3,8 +3,10 @@
 from os import PathLike
 
 import keras
+import tensorflow as tf
 
-from bat_tf import encoders, losses, optimizers
+from bat_tf import distributed, encoders, losses, optimizers
+from bat_tf._replicas import num_replicas
 from bat_tf._validation import sentence
 from bat_tf.data import pipeline
 from bat_tf.data.dataset import TextDataset
@@ -62,6 +64,7 @@ class TextModel(keras.Model):
         loss = self.take_loss(loss)
         metrics = [self.metric(m) if isinstance(m, str) else m for m in metrics or []]
         optimizer = optimizers.get(optimizer)
+        distributed.check_compiled(loss, optimizer, kwargs.get("jit_compile"))
         super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
         # A backup restores the optimizer's state only into variables that exist.
         self.optimizer.build(self.trainable_variables)
@@ -113,6 +116,15 @@ class TextModel(keras.Model):
         `inputs` may also have `backbone_states`, which take the place of the backbone,
         and `perturbation` [B, T, D], a step from the embeddings, as wide as they are.
         """
+        if num_replicas() == 1:
+            return self._logits(inputs, training, mask)
+        # Of a small batch a replica may have no row, and not all kernels of TensorFlow
+        # take that: it scores a row of padding then, and drops it.
+        rows = tf.shape(inputs["token_ids"])[0]
+        some = pipeline.one_row_at_least(inputs)
+        return self._logits(some, training, mask)[:rows]
+
+    def _logits(self, inputs, training, mask):
         extra = frozenset(inputs) & frozenset(self.extra_inputs)
         if not extra:
             return super().call(inputs, training=training, mask=mask)
@@ -130,7 +142,9 @@ class TextModel(keras.Model):
             width = self.encoder.backbone_width
         return keras.Input((None, width), name=name)
 
-    def batches(self, dataset, batch_size=32, seed=None, epoch=None, cache=False):
+    def batches(
+        self, dataset, batch_size=32, seed=None, epoch=None, cache=False, share=None
+    ):
         """The tf.data pipeline of a `TextDataset` for this model.
 
         Args:
@@ -139,6 +153,7 @@ class TextModel(keras.Model):
             seed: shuffles; None keeps the order, by length.
             epoch: an integer `tf.Variable`: the order is a function of (seed, epoch).
             cache: put a frozen backbone's states into the batches; see `fit`.
+            share: a `pipeline.Share` of every batch, for several workers.
         """
         raise NotImplementedError
 
@@ -170,10 +185,13 @@ class TextModel(keras.Model):
     ):
         """As Keras' `fit`, for a `TextDataset` too.
 
+        Under a strategy of several replicas it is `bat_tf.distributed.fit`, and takes
+        `TextDataset`s alone.
+
         Args:
             x: a `TextDataset`, or what Keras takes.
             y: as in Keras.
-            batch_size: texts of a step.
+            batch_size: texts of a step, on all replicas together.
             validation_data: a `TextDataset`, or what Keras takes.
             validation_batch_size: texts of a validation step.
             seed: decides the order.
@@ -185,6 +203,22 @@ class TextModel(keras.Model):
             **kwargs: as in Keras.
         """
         callbacks = list(callbacks or [])
+        if self.distribute_strategy.num_replicas_in_sync > 1:
+            counter = EpochCounter()
+            settings = (seed, counter.value, cache_backbone)
+            if hasattr(self.encoder, "profiling"):
+                whole = self.batches(x, batch_size, *settings)
+                callbacks.append(self.encoder.profiling(whole))
+            return distributed.fit(
+                self,
+                self._shares(x, batch_size, *settings),
+                validation_batches=self._shares(
+                    validation_data, validation_batch_size, cache=cache_backbone
+                ),
+                callbacks=[*callbacks, counter],
+                verbose=verbosity(verbose),
+                **kwargs,
+            )
         if isinstance(x, TextDataset):
             counter = EpochCounter()
             callbacks.append(counter)
@@ -208,12 +242,29 @@ class TextModel(keras.Model):
             **kwargs,
         )
 
+    def _shares(self, dataset, *args, **kwargs):
+        """The function from a `pipeline.Share` to batches; None where no data are."""
+        if dataset is None:
+            return None
+        self.check_data(dataset, "dataset")
+        return lambda share: self.batches(dataset, *args, **kwargs, share=share)
+
     def evaluate(self, x, y=None, *, batch_size=64, verbose="auto", **kwargs):
         """As Keras' `evaluate`, for a `TextDataset` too."""
+        if self.distribute_strategy.num_replicas_in_sync > 1:
+            results = distributed.evaluate(self, self._shares(x, batch_size))
+            return results if kwargs.get("return_dict") else list(results.values())
         if isinstance(x, TextDataset):
             x, batch_size = self.batches(x, batch_size), None
         verbose = verbosity(verbose)
         return super().evaluate(x, y, batch_size=batch_size, verbose=verbose, **kwargs)
+
+    def make_predict_function(self, force=False):
+        """As Keras' own; of several replicas, one answers, without the others."""
+        super().make_predict_function(force)
+        if self.distribute_strategy.num_replicas_in_sync > 1:
+            step = tf.function(self.predict_step, reduce_retracing=True)
+            self.predict_function = lambda data: step(data[0])
 
     def signature(self):
         """Makes the function from raw strings to answers."""

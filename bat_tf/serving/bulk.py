@@ -12,7 +12,6 @@ A part appears as a whole or not at all, and one that is there is never done aga
 """
 
 import contextlib
-import errno
 import hashlib
 import json
 import math
@@ -23,7 +22,7 @@ from pathlib import Path
 
 from bat_tf import __version__
 from bat_tf._validation import check_choice, check_number
-from bat_tf.data.files import atomic_write
+from bat_tf.data.files import NO_ROOM, atomic_write
 from bat_tf.serving import bulk_engines
 from bat_tf.serving.bulk_engines import COLUMNS as COLUMNS
 from bat_tf.serving.bulk_engines import map_in_pandas as map_in_pandas
@@ -42,7 +41,6 @@ ENGINES = {
     "processes": bulk_engines.in_processes,
     "ray": bulk_engines.on_ray,
 }
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @dataclass(frozen=True)
@@ -245,9 +243,10 @@ def _run(job, engine, workers, progress):
     except bulk_engines.WorkersDied as error:
         raise RuntimeError(f"{error} {_how_to_go_on(job)}") from error
     except OSError as error:
-        if error.errno not in _NO_ROOM:
+        if error.errno not in NO_ROOM:
             raise
-        sentence = f"There is no room left for {job.folder} ({error.strerror})."
+        reason = os.strerror(error.errno)
+        sentence = f"There is no room left for {job.folder} ({reason})."
         raise OSError(f"{sentence} Make room. {_how_to_go_on(job)}") from error
     finally:
         _sweep(Path(job.folder))

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 
 from bat_tf._validation import check_folder, check_number
-from bat_tf.serving.inference import load_saved_model
+from bat_tf.serving.inference import damaged, load_saved_model
 from bat_tf.serving.warmup import read_warmup
 
 DEFAULT = "serving_default"
@@ -203,13 +204,17 @@ class Engine:
 
     def warm_up(self):
         """Asks what the first callers would otherwise wait for."""
-        requests = [
-            (
-                request.model_spec.signature_name,
-                {name: tf.make_ndarray(x) for name, x in request.inputs.items()},
-            )
-            for request in read_warmup(self.folder)
-        ]
+        try:
+            requests = [
+                (
+                    request.model_spec.signature_name,
+                    {name: tf.make_ndarray(x) for name, x in request.inputs.items()},
+                )
+                for request in read_warmup(self.folder)
+            ]
+        except (tf.errors.OpError, DecodeError) as error:
+            reason = f"its warm-up requests are not whole ({error})"
+            raise damaged(self.folder, reason) from error
         if not requests and self._takes_texts(DEFAULT):
             (name,) = self.inputs(DEFAULT)
             requests = [(DEFAULT, {name: np.array([b"a plain word"], object)})]
@@ -257,7 +262,9 @@ def batch_requests(signature, threads, rows, waiting):
         with tf.name_scope(scope):
             return dict(zip(names, together(texts), strict=True))
 
-    return lambda **inputs: serve(*inputs.values())
+    # There is one kind of input: nothing has to be looked up at every request.
+    concrete = serve.get_concrete_function()
+    return lambda **inputs: concrete(*inputs.values())
 
 
 def own_width(found):

@@ -75,9 +75,11 @@ def export_model(model, folder, check=True, verbose=False):
         if folder.exists():
             shutil.rmtree(folder)
         os.replace(unfinished, folder)
-    except OSError as error:
+    # TensorFlow has errors of its own for a disk that is full.
+    except (OSError, tf.errors.OpError) as error:
+        reason = getattr(error, "message", None) or error
         raise OSError(
-            f"The SavedModel could not be written to {folder}: {error}. Nothing was "
+            f"The SavedModel could not be written to {folder}: {reason}. Nothing was "
             "changed there. Free some space or choose another folder."
         ) from error
     finally:

@@ -66,7 +66,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
                 raise Refusal("INVALID_ARGUMENT", text)
         try:
             arrays = {k: tf.make_ndarray(v) for k, v in request.inputs.items()}
-        except (TypeError, ValueError, KeyError) as error:
+        except (TypeError, ValueError, KeyError, OverflowError) as error:
             text = f"An input is not a tensor: {error}"
             raise Refusal("INVALID_ARGUMENT", text) from None
         return signature, arrays

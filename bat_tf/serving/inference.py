@@ -103,10 +103,15 @@ def load_saved_model(folder):
         if unknown and "tensorflow_text" not in sys.modules:
             import_optional("tensorflow_text", "serve", f"The model in {folder}")
             return load_saved_model(folder)
-        raise OSError(
-            f"{folder} could not be loaded: {error}. Copy the folder again as a whole, "
-            "or export the model anew."
-        ) from error
+        raise damaged(folder, error) from error
+
+
+def damaged(folder, reason):
+    """The error of an exported model that is not whole."""
+    return OSError(
+        f"{folder} could not be loaded: {reason}. Copy the folder again as a whole, or "
+        "export the model anew."
+    )
 
 
 class ServedModel:
@@ -121,6 +126,8 @@ class ServedModel:
             folder, ["saved_model.pb", "variables"], "a SavedModel of bat_tf"
         )
         self._model = load_saved_model(folder)
+        if "serving_default" not in self._model.signatures:
+            raise damaged(folder, "it has no signature `serving_default`")
         self._signature = self._model.signatures["serving_default"]
 
     def _serve(self, text):
@@ -146,7 +153,12 @@ class ServedClassifier(ServedModel):
 def load_served(folder):
     """Reads an exported model; the description beside it tells what it is."""
     about = Path(folder) / "assets.extra" / "bat_tf.json"
-    task = json.loads(about.read_text())["task"] if about.is_file() else "spans"
+    try:
+        task = json.loads(about.read_text("utf-8"))["task"]
+    except FileNotFoundError:
+        task = "spans"
+    except (ValueError, KeyError, TypeError) as error:
+        raise damaged(folder, f"{about.name} is not whole ({error})") from error
     return ServedClassifier(folder) if task == "labels" else ServedTagger(folder)
 
 

@@ -223,4 +223,7 @@ def _wrong_type(value, dtype):
 
 
 def _short(value):
-    return json.dumps(value, ensure_ascii=True)[:100]
+    try:
+        return json.dumps(value, ensure_ascii=True)[:100]
+    except RecursionError:
+        return "something that is nested too deeply"

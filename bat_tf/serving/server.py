@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from bat_tf.serving import rest
 from bat_tf.serving.engine import Refusal
@@ -35,6 +36,8 @@ STATUS = {
 }
 # What is read of a body that is too large, so that the client hears the answer.
 PATIENCE = 16
+# Requests that a connection may send before the first of them is answered.
+AHEAD = 100
 
 
 def make_app(engine, lifespan=None):
@@ -69,7 +72,7 @@ def make_app(engine, lifespan=None):
         return Response(answer, media_type="application/json")
 
     routes = [Route("/", home)]
-    for model in ("/v1/models/{model}", "/v1/models/{model}/versions/{version:int}"):
+    for model in ("/v1/models/{model}", "/v1/models/{model}/versions/{version}"):
         routes += [
             Route(f"{model}:predict", predict, methods=["POST"]),
             Route(f"{model}/metadata", metadata),
@@ -81,16 +84,21 @@ def make_app(engine, lifespan=None):
         ClientDisconnect: _nobody,
         Exception: _failed,
     }
-    return Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
+    app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
+    app.router.redirect_slashes = False  # TF Serving redirects nobody
+    return app
 
 
 def _check_model(engine, request, unknown=None):
-    name = request.path_params["model"]
+    name, version = request.path_params["model"], request.path_params.get("version")
     if ":" in name:  # of a method that does not exist, or is not for GET
+        raise HTTPException(400)
+    # Not by Starlette's `int`, which fails on a number of a thousand digits.
+    if version is not None and not re.fullmatch("[0-9]{1,19}", version):
         raise HTTPException(400)
     if unknown and name != engine.name:
         raise Refusal("NOT_FOUND", unknown.format(name))
-    engine.check_model(name, request.path_params.get("version"))
+    engine.check_model(name, None if version is None else int(version))
 
 
 def describe(engine):
@@ -198,6 +206,18 @@ def check_ports(host, port, grpc_port):
             listen(host, number, option).close()
 
 
+class _Connection(HttpToolsProtocol):
+    """Cuts off a client that sends on and on and does not wait for its answers.
+
+    uvicorn alone would keep all of its requests in memory.
+    """
+
+    def on_headers_complete(self):
+        super().on_headers_complete()
+        if len(self.pipeline) > AHEAD:
+            self.transport.abort()
+
+
 class Server:
     """Serves an `Engine` until it is told to stop; then it finishes what it holds.
 
@@ -227,8 +247,10 @@ class Server:
         config = uvicorn.Config(
             make_app(engine, self._lifespan),
             loop="asyncio",  # the one that grpc.aio is made for
+            http=_Connection,
             log_level="warning",
             access_log=False,
+            proxy_headers=False,  # who asks makes no difference
             timeout_graceful_shutdown=grace,
             limit_concurrency=4 * engine.limits.requests,
             server_header=False,

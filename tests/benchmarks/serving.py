@@ -7,6 +7,7 @@ little of the cores, one product page a request, at 1, 8 and 64 clients. The ser
 and calls of the SavedModel in this process at the same batch size, take turns, so that
 whatever else the machine does hits all of them; what is shown is the median over the
 turns, and ratios are made within a turn. It ends after turns x clients x 3 x seconds.
+Then it shows what the cores do for a request, by the threads of the server.
 """
 
 import argparse
@@ -49,7 +50,7 @@ end
 
 @contextlib.contextmanager
 def served(path, *options):
-    """The address of a server in a process of its own, which ends with the block."""
+    """Address and process of a server of its own, which ends with the block."""
     ports = ["--port", "0", "--no-grpc", "--name", "model"]
     process = subprocess.Popen(
         [sys.executable, "-c", SERVE, "serve", str(path), *ports, *options],
@@ -61,7 +62,7 @@ def served(path, *options):
         line = process.stdout.readline()
         if "http://" not in line:
             raise RuntimeError(f"The server did not start: {line!r}")
-        yield "http://" + line.split("http://")[1].split(",")[0].strip()
+        yield "http://" + line.split("http://")[1].split(",")[0].strip(), process.pid
     finally:
         process.terminate()
         process.wait(60)
@@ -81,6 +82,18 @@ def load(url, script, clients, seconds):
     raise RuntimeError(f"wrk did not run: {process.stdout} {process.stderr}")
 
 
+def thread_seconds(process):
+    """What a server's threads have used of the cores: HTTP, requests, the model."""
+    found = dict.fromkeys(("HTTP", "requests", "model"), 0.0)
+    for folder in Path(f"/proc/{process}/task").iterdir():
+        name = (folder / "comm").read_text()
+        ticks = (folder / "stat").read_text().rpartition(")")[2].split()[11:13]
+        part = "model" if name.startswith(("tf_", "batch_")) else "requests"
+        part = "HTTP" if folder.name == str(process) else part
+        found[part] += sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+    return found
+
+
 def call(signature, texts, batch_size, seconds):
     """Texts a second when the SavedModel is called in this process."""
     batches = [
@@ -96,33 +109,46 @@ def call(signature, texts, batch_size, seconds):
 
 
 def measure(arguments, scratch, console):
-    """A list of turns: number of clients → what was measured."""
+    """Turns, each number of clients → what was measured; seconds of work a request."""
     texts = bat_tf.data.read("product_pages/en", split="test").take(256).texts
     script, bodies = scratch / "load.lua", scratch / "bodies.txt"
     lines = [json.dumps({"instances": [text]}) for text in texts]
     bodies.write_text("\n".join(lines), encoding="utf-8")
     script.write_text(SCRIPT % bodies)
-    path = model_path(arguments.model)
+    path, seconds = model_path(arguments.model), arguments.seconds
     loaded = tf.saved_model.load(str(path))
     signature, turns = loaded.signatures["serving_default"], []
     for clients in arguments.clients:  # the first run of a shape is the slow one
         call(signature, texts, clients, 1)
     threads = arguments.batch_threads
     options = ["--batch-threads", threads] if threads else []
-    with served(path, *options) as batched, served(path, "--no-batching") as plain:
+    with (
+        served(path, *options) as (batched, process),
+        served(path, "--no-batching") as (plain, _),
+    ):
         for url in (batched, plain):
             load(url, script, max(arguments.clients), 2)
         for turn in range(arguments.turns):
             found = {}
             for clients in arguments.clients:
-                found[clients] = {
-                    "batched": load(batched, script, clients, arguments.seconds),
-                    "plain": load(plain, script, clients, arguments.seconds),
-                    "inside": call(signature, texts, clients, arguments.seconds),
+                ways = {
+                    "batched": lambda n=clients: load(batched, script, n, seconds),
+                    "plain": lambda n=clients: load(plain, script, n, seconds),
+                    "inside": lambda n=clients: call(signature, texts, n, seconds),
                 }
+                # Nobody always comes first.
+                order = list(ways) if turn % 2 else list(reversed(ways))
+                found[clients] = {name: ways[name]() for name in order}
             turns.append(found)
             console.print(f"turn {turn + 1} of {arguments.turns} done", style="dim")
-    return turns
+        before, most = thread_seconds(process), max(arguments.clients)
+        asked = seconds * load(batched, script, most, seconds)["rate"]
+        after = thread_seconds(process)
+    began = time.process_time()
+    inside = seconds * call(signature, texts, most, seconds)["rate"]
+    work = {name: (after[name] - before[name]) / asked for name in after}
+    work["the model in-process"] = (time.process_time() - began) / inside
+    return turns, work
 
 
 class Summary:
@@ -163,7 +189,7 @@ class Summary:
 def show(turns, console):
     """Prints the table, and whether the goals are met."""
     table = Table(title="bat-tf serve, one page a request")
-    names = ["clients", "req/s", "by one client", "by unbatched", "by in-process"]
+    names = ["clients", "req/s", "× one", "× unbatched", "× in-process"]
     for name in (*names, "p50 ms", "p99 ms", "p99/p50", "failed"):
         table.add_column(name, justify="right", no_wrap=True)
     found = {clients: Summary(turns, clients) for clients in turns[0]}
@@ -193,7 +219,7 @@ def main():
     parser.add_argument("--model", help="a SavedModel; default: product_pages")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
     parser.add_argument("--seconds", type=int, default=5)
-    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--batch-threads", default="", help="of the server")
     parser.add_argument("--json", help="also write the turns here")
     arguments = parser.parse_args()
@@ -201,8 +227,11 @@ def main():
         raise SystemExit("This needs wrk: apt-get install wrk")
     console = Console()
     with tempfile.TemporaryDirectory() as scratch:
-        turns = measure(arguments, Path(scratch), console)
+        turns, work = measure(arguments, Path(scratch), console)
     show(turns, console)
+    shown = ", ".join(f"{name} {1000 * spent:.2f}" for name, spent in work.items())
+    most = max(arguments.clients)
+    console.print(f"milliseconds of a core a request, {most} clients: {shown}")
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(turns))
 

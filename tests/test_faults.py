@@ -1,0 +1,129 @@
+"""The README's table of faults, and faults that no single file is to blame for."""
+
+import shutil
+
+import faults
+import pytest
+import served
+import tensorflow as tf
+
+import bat_tf
+
+
+def test_the_readme_has_the_faults_that_tests_make():
+    text = faults.README.read_text(encoding="utf-8")
+    found = text.partition(faults.BEGIN)[2].partition(faults.END)[0]
+    assert found == faults.table(), "run `python tests/faults.py`"
+
+
+def test_every_sentence_in_the_table_is_checked_by_its_test():
+    found = faults.faults()
+    assert len({fault.what for fault in found}) == len(found)
+    unchecked = [
+        fault.test
+        for fault in found
+        if faults.quotes(fault.seen) and "sees" not in fault.arguments
+    ]
+    assert unchecked == []
+
+
+def test_a_quote_that_is_not_shown_is_found_out():
+    faults.check('it says "no room … left" and stops', "there is no room\n here left")
+    with pytest.raises(AssertionError, match="is not in"):
+        faults.check('"no room … right"', "there is no room here left")
+    with pytest.raises(AssertionError):
+        faults.check("nothing quoted", "Traceback (most recent call last)")
+
+
+@pytest.fixture
+def bat_tf_command(capsys, monkeypatch):
+    return lambda *arguments: faults.run_command(capsys, monkeypatch, *arguments)
+
+
+def cut(path):
+    """Leaves the first half of a file, as a copy that was stopped does."""
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def garble(path):
+    path.write_bytes(b"\x08\x01\x12" + b"garbage" * 99)
+
+
+DAMAGES = {
+    "variables cut": lambda folder: [*map(cut, folder.glob("variables/*.data*"))],
+    "index cut": lambda folder: cut(folder / "variables" / "variables.index"),
+    "graph cut": lambda folder: cut(folder / "saved_model.pb"),
+    "graph garbled": lambda folder: garble(folder / "saved_model.pb"),
+    "description cut": lambda folder: cut(folder / "assets.extra" / "bat_tf.json"),
+}
+
+
+@pytest.mark.fault(
+    "corrupted SavedModel in `bat-tf tag` and `bat-tf serve`",
+    'exit code 2: "Error: … Copy the folder again as a whole, or export the model '
+    'anew."; nothing is served',
+)
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_corrupted_saved_model(damage, tmp_path, bat_tf_command, sees):
+    folder = tmp_path / "shop" / "1"
+    shutil.copytree(served.folder("pages"), folder)
+    DAMAGES[damage](folder)
+    code, output = bat_tf_command("tag", "--model", folder, "a lamp")
+    assert code == 2
+    sees(output)
+    if damage in ("variables cut", "graph garbled"):
+        code, output = bat_tf_command("serve", folder, "--port", 0, "--grpc-port", 0)
+        assert code == 2
+        sees(output)
+
+
+def test_a_model_of_others_is_said(tmp_path):
+    module = tf.Module()
+    tf.saved_model.save(module, str(tmp_path / "1"))
+    with pytest.raises(OSError, match="no signature `serving_default`"):
+        bat_tf.load(tmp_path / "1")
+
+
+@pytest.mark.fault(
+    "invalid UTF-8 in a file to learn from",
+    'exit code 2: "Error: …train.jsonl, line 2: not UTF-8 text (byte 0xe9 at position '
+    '16). Save it as UTF-8."',
+)
+def test_a_training_file_that_is_no_text(tmp_path, bat_tf_command, sees):
+    lines = [b'{"text": "a lamp", "spans": []}', b'{"text": "a caf\xe9", "spans": []}']
+    (tmp_path / "train.jsonl").write_bytes(b"\n".join(lines))
+    arguments = ["--train", tmp_path / "train.jsonl", "--output", tmp_path / "run"]
+    code, output = bat_tf_command("train", *arguments)
+    assert code == 2
+    sees(output)
+
+
+@pytest.mark.fault(
+    "invalid UTF-8 or half a surrogate pair in `model.tag(texts)`",
+    "each counts as one character; offsets are those of the Python string",
+)
+def test_texts_that_are_no_text():
+    model = served.model("pages")
+    raw = b"Soft \xff\xfe towel by Veloria \xe6\x9d lamp"
+    text = raw.decode("utf-8", "replace")
+    assert model.tag([raw]) == model.tag([text]) != [[]]
+    half = text.replace("\ufffd", "\ud83d")
+    for tag in model.tag(half):
+        assert half[tag.start : tag.end] == tag.text
+
+
+@pytest.mark.fault(
+    "full disk in `bat-tf tag --output tags.jsonl`",
+    'exit code 2: "Error: … could not be written: … What was there before is unharmed. '
+    'Free some space, run again."',
+)
+def test_a_full_disk_keeps_the_older_answers(tmp_path, bat_tf_command, sees):
+    with faults.small_disk(tmp_path / "disk") as disk:
+        output = disk.folder / "tags.jsonl"
+        output.write_text("older\n")
+        command = ["tag", "--model", served.folder("pages"), "--output", output]
+        disk.fill(leave=4096)
+        code, shown = bat_tf_command(*command, "lamp " * 2000)
+        assert code == 2
+        sees(shown)
+        assert output.read_text() == "older\n"
