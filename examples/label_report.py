@@ -25,7 +25,8 @@ def main():
     folder = parser.parse_args().output
     parts = ["# Losses for document labels, measured\n"]
     parts += [__doc__.split("\n", 1)[1].strip("\n") + "\n"]
-    for section in (reuters(folder), catalogue(), emotions(), cooking(), winners()):
+    sections = (reuters(folder), headlines(), catalogue(), emotions(), cooking())
+    for section in (*sections, winners()):
         parts += section
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "README.md").write_text("\n".join(parts) + "\n", encoding="utf-8")
@@ -57,16 +58,30 @@ def reuters(folder):
     yield ""
 
 
+def headlines():
+    yield "## The same with a pretrained encoder\n"
+    yield from one_table(
+        "reuters_minilm", lambda rows: with_paper(rows, papers.S1_TABLE_2)
+    )
+
+
 def catalogue():
-    cells = load("yso_losses")
-    rows = tables.summary(cells)
     yield "## Subjects of library titles (yso_finna_en_xmc), for S1's PubMed\n"
+    columns = [*papers.S1_TABLE_2["columns"], "average_precision"]
+    yield from one_table(
+        "yso_losses", lambda rows: tables.markdown(rows, columns) + "\n"
+    )
+
+
+def one_table(name, table):
+    """A grid's results in one table, which `table` makes of its rows."""
+    cells = load(name)
+    rows = tables.summary(cells)
     if not rows:
         yield "Not run.\n"
         return
     yield about(cells)
-    yield tables.markdown(rows, [*papers.S1_TABLE_2["columns"], "average_precision"])
-    yield ""
+    yield table(rows)
 
 
 def emotions():
