@@ -6,12 +6,16 @@ Loads two servers of one model on 127.0.0.1 with `wrk` (Debian's package), which
 little of the cores, one product page a request, at 1, 8 and 64 clients. The servers,
 and calls of the SavedModel in this process at the same batch size, take turns, so that
 whatever else the machine does hits all of them; what is shown is the median over the
-turns, and ratios are made within a turn. It ends after turns x clients x 3 x seconds.
-Then it shows what the cores do for a request, by the threads of the server.
+turns, and ratios are made within a turn. Two cores are seldom as quiet as they seem:
+the same server differs by a tenth from one turn to the next, so turns are many and
+short, and ratios come with their standard error. It ends after about turns x clients x
+3 x (seconds + 1) seconds. Then it shows what the cores do for a request, by the threads
+of the server.
 """
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import os
 import shutil
@@ -69,7 +73,16 @@ def served(path, *options):
 
 
 def load(url, script, clients, seconds):
-    """Requests a second, p50 and p99 in milliseconds, and failures, as `wrk` counts."""
+    """Requests a second, p50 and p99 in milliseconds, and failures, as `wrk` counts.
+
+    A second of the same load goes before: connections, threads and memory of another
+    number of clients are gone then.
+    """
+    _wrk(url, script, clients, 1)
+    return _wrk(url, script, clients, seconds)
+
+
+def _wrk(url, script, clients, seconds):
     command = ["wrk", "-t1", f"-c{clients}", f"-d{seconds}s", "--timeout", "30s"]
     command += ["-s", str(script), f"{url}/v1/models/model:predict"]
     process = subprocess.run(
@@ -82,13 +95,23 @@ def load(url, script, clients, seconds):
     raise RuntimeError(f"wrk did not run: {process.stdout} {process.stderr}")
 
 
-def thread_seconds(process):
-    """What a server's threads have used of the cores: HTTP, requests, the model."""
+def thread_folders(process):
+    """Folders of a process' threads."""
+    return set(Path(f"/proc/{process}/task").iterdir())
+
+
+def thread_seconds(process, first):
+    """What a server's threads have used of the cores: HTTP, requests, the model.
+
+    `first` are the threads from before any request: the main one, which does HTTP, and
+    TensorFlow's, not all of which have a name of their own.
+    """
     found = dict.fromkeys(("HTTP", "requests", "model"), 0.0)
-    for folder in Path(f"/proc/{process}/task").iterdir():
+    for folder in thread_folders(process):
         name = (folder / "comm").read_text()
         ticks = (folder / "stat").read_text().rpartition(")")[2].split()[11:13]
-        part = "model" if name.startswith(("tf_", "batch_")) else "requests"
+        is_model = folder in first or name.startswith(("tf_", "batch_"))
+        part = "model" if is_model else "requests"
         part = "HTTP" if folder.name == str(process) else part
         found[part] += sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
     return found
@@ -117,7 +140,8 @@ def measure(arguments, scratch, console):
     script.write_text(SCRIPT % bodies)
     path, seconds = model_path(arguments.model), arguments.seconds
     loaded = tf.saved_model.load(str(path))
-    signature, turns = loaded.signatures["serving_default"], []
+    signature = loaded.signatures["serving_default"]
+    turns = [{} for _ in range(arguments.turns)]
     for clients in arguments.clients:  # the first run of a shape is the slow one
         call(signature, texts, clients, 1)
     threads = arguments.batch_threads
@@ -126,29 +150,45 @@ def measure(arguments, scratch, console):
         served(path, *options) as (batched, process),
         served(path, "--no-batching") as (plain, _),
     ):
+        first = thread_folders(process)
         for url in (batched, plain):
             load(url, script, max(arguments.clients), 2)
-        for turn in range(arguments.turns):
-            found = {}
-            for clients in arguments.clients:
-                ways = {
-                    "batched": lambda n=clients: load(batched, script, n, seconds),
-                    "plain": lambda n=clients: load(plain, script, n, seconds),
-                    "inside": lambda n=clients: call(signature, texts, n, seconds),
-                }
+        for clients in arguments.clients:
+            ways = {
+                "batched": lambda n=clients: load(batched, script, n, seconds),
+                "plain": lambda n=clients: load(plain, script, n, seconds),
+                "inside": lambda n=clients: call(signature, texts, n, seconds),
+            }
+            for number, turn in enumerate(turns):
                 # Nobody always comes first.
-                order = list(ways) if turn % 2 else list(reversed(ways))
-                found[clients] = {name: ways[name]() for name in order}
-            turns.append(found)
-            console.print(f"turn {turn + 1} of {arguments.turns} done", style="dim")
-        before, most = thread_seconds(process), max(arguments.clients)
-        asked = seconds * load(batched, script, most, seconds)["rate"]
-        after = thread_seconds(process)
+                order = list(ways) if number % 2 else list(reversed(ways))
+                turn[clients] = {name: ways[name]() for name in order}
+            console.print(f"clients {clients}: done", style="dim")
+        before, most = thread_seconds(process, first), max(arguments.clients)
+        asked = 5 * _wrk(batched, script, most, 5)["rate"]
+        after = thread_seconds(process, first)
     began = time.process_time()
-    inside = seconds * call(signature, texts, most, seconds)["rate"]
+    inside = 5 * call(signature, texts, most, 5)["rate"]
     work = {name: (after[name] - before[name]) / asked for name in after}
     work["the model in-process"] = (time.process_time() - began) / inside
     return turns, work
+
+
+@dataclasses.dataclass(frozen=True)
+class Ratio:
+    """The median of ratios over turns, and the standard error of their mean."""
+
+    median: float
+    error: float
+
+    @classmethod
+    def of(cls, ratios):
+        """Of at least two ratios."""
+        error = statistics.stdev(ratios) / len(ratios) ** 0.5
+        return cls(statistics.median(ratios), error)
+
+    def __str__(self):
+        return f"{self.median:.2f} ± {self.error:.2f}"
 
 
 class Summary:
@@ -172,8 +212,7 @@ class Summary:
         ]
         self.rate = statistics.median(row[0] for row in rates)
         self.of_one, self.of_plain, self.of_inside = (
-            statistics.median(row[0] / row[place] for row in rates)
-            for place in (1, 2, 3)
+            Ratio.of([row[0] / row[place] for row in rates]) for place in (1, 2, 3)
         )
         self.p50, self.p99 = (
             statistics.median(turn[clients]["batched"][key] for turn in turns)
@@ -197,16 +236,19 @@ def show(turns, console):
         table.add_row(
             str(clients),
             f"{row.rate:.0f}",
-            *(f"{x:.2f}" for x in (row.of_one, row.of_plain, row.of_inside)),
+            *map(str, (row.of_one, row.of_plain, row.of_inside)),
             *(f"{x:.1f}" for x in (row.p50, row.p99, row.p99 / row.p50)),
             str(row.failed),
         )
     console.print(table)
     most, rows = found[max(found)], found.values()
+    # With one client both servers do the same: beyond two standard errors is below.
+    level = [row.of_plain.median + 2 * row.of_plain.error >= 1 for row in rows]
+    half = most.of_inside.median >= 0.5
     goals = {
-        f"{max(found)} clients: at least 3 x one client": most.of_one >= 3,
-        "never below the unbatched server": min(r.of_plain for r in rows) >= 1,
-        f"{max(found)} clients: at least half of in-process": most.of_inside >= 0.5,
+        f"{max(found)} clients: at least 3 x one client": most.of_one.median >= 3,
+        "never below the unbatched server (by two standard errors)": all(level),
+        f"{max(found)} clients: at least half of in-process": half,
         "p99 under ten times p50": max(r.p99 / r.p50 for r in rows) < 10,
     }
     for goal, met in goals.items():
@@ -218,14 +260,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", help="a SavedModel; default: product_pages")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
-    parser.add_argument("--seconds", type=int, default=5)
-    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=2)
+    parser.add_argument("--turns", type=int, default=10)
     parser.add_argument("--batch-threads", default="", help="of the server")
     parser.add_argument("--json", help="also write the turns here")
     arguments = parser.parse_args()
     if not shutil.which("wrk"):
         raise SystemExit("This needs wrk: apt-get install wrk")
-    console = Console()
+    console = Console(width=100)
     with tempfile.TemporaryDirectory() as scratch:
         turns, work = measure(arguments, Path(scratch), console)
     show(turns, console)
