@@ -181,3 +181,25 @@ def test_bad_experts_and_losses():
     model = ExpertClassifier.for_data(documents(8), experts=["D-1"], **ENCODER)
     with pytest.raises(ValueError, match="a loss for document labels"):
         model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True))
+
+
+def test_names_of_labels_are_known_before_training(minilm):
+    names = ["astronomy", "cookery", "shipbuilding"]
+    data = bat_tf.TextDataset(
+        bat_tf.data.Example(f"nothing to go by {n}", labels=[n]) for n in names
+    )
+    model = ExpertClassifier.for_data(
+        data,
+        "bert",
+        backbone=str(minilm),
+        experts=["D-6"],
+        pooling="mean",
+        expert_width=0,
+        name_likeness=12.0,
+    )
+    texts = ["Stars and planets", "A hundred soups and stews", "How ferries were made"]
+    assert model.scores(texts).argmax(axis=1).tolist() == [
+        model.labels.names.index(name) for name in names
+    ]
+    with pytest.raises(ValueError, match="name_likeness"):
+        model.start_from_names(-1)

@@ -31,3 +31,13 @@ def test_reloads_and_computes_in_half_precision():
     assert layer(STATES).dtype == "float32"
     again = keras.layers.deserialize(keras.layers.serialize(layer))
     assert again.get_config() == layer.get_config()
+
+
+def test_starts_from_how_like_a_text_is_to_the_names():
+    layer = LabelScores(3)
+    layer(STATES)
+    names = 5 * STATES
+    layer.start_from_names(names, strength=2.0)
+    unit = STATES / np.linalg.norm(STATES, axis=1, keepdims=True)
+    usual = np.linalg.norm(names, axis=1).mean()
+    np.testing.assert_allclose(layer(usual * unit), 2.0 * unit @ unit.T, rtol=1e-5)

@@ -1,6 +1,7 @@
 """A document's state → a score for each label, or for some of them."""
 
 import keras
+import numpy as np
 from keras import ops
 
 from bat_tf._numerics import at_least_float32
@@ -58,6 +59,18 @@ class LabelScores(keras.layers.Layer):
         self.label_bias = self.add_weight(
             name="label_bias", shape=(self.num_labels,), initializer="zeros"
         )
+
+    def start_from_names(self, features, strength):
+        """Begins with the guess that a text gets the labels whose names it is like.
+
+        Args:
+            features: [L, width], what `features` makes of the states of the names.
+            strength: the logit, above the bias, of a text that is just like a name;
+                it falls with the cosine between them.
+        """
+        lengths = np.linalg.norm(features, axis=1, keepdims=True)
+        rows = features / np.maximum(lengths, 1e-6)
+        self.label_kernel.assign(strength * rows / max(lengths.mean(), 1e-6))
 
     def call(self, states, labels=None):
         states = self.features(states)

@@ -218,6 +218,7 @@ class ExpertClassifier(LabelModel):
         labels=None,
         experts=("D-4", "A-1"),
         name_strength=10.0,
+        name_likeness=0.0,
         pooling="first",
         expert_width=None,
         head_dropout=0.0,
@@ -239,6 +240,9 @@ class ExpertClassifier(LabelModel):
             labels: a `LabelSpace` if it is to be another than that of `train`.
             experts: see the class.
             name_strength: for the expert `S`, as in `LabelClassifier.for_data`.
+            name_likeness: the same for document experts, where a pretrained encoder has
+                like states for like texts: how much it counts before training that a
+                text is like a label's name, see `LabelScores.start_from_names`.
             pooling: see the class.
             expert_width: see the class.
             head_dropout: see the class.
@@ -300,6 +304,8 @@ class ExpertClassifier(LabelModel):
         elif names and name_strength:
             model.get_layer("words").start_from_names(names, name_strength)
         model.start_from_counts()
+        if name_likeness:
+            model.start_from_names(name_likeness)
         if words_fitted:
             model.fit_words(tokens["token_ids"], labels.csr(train.labels))
         return model
@@ -319,6 +325,26 @@ class ExpertClassifier(LabelModel):
         layer = self.get_layer("words")
         features = tfidf_matrix(token_ids, layer.idf)
         layer.set_linear(*separate_as_logits(features, labels))
+
+    def start_from_names(self, strength):
+        """Lets document experts begin with how like a text is to the labels' names.
+
+        Args:
+            strength: see `LabelScores.start_from_names`.
+        """
+        check_number("name_likeness", strength, low=0)
+        names = pipeline.text_examples(
+            self.labels.names, self.tokenizer, self.max_length
+        )
+        for number, expert in enumerate(self.experts):
+            if parse_expert(expert, len(self.encoder.blocks))[0] != "D":
+                continue
+            head = self.get_layer(f"document_{number + 1}")
+            network = self.document_features(number)
+            features = np.zeros(head.label_kernel.shape, "float32")
+            for rows, inputs in pipeline.text_batches(names, self.tokenizer, 64):
+                features[rows] = network.predict_on_batch(inputs)
+            head.start_from_names(features, strength)
 
     def start_from_counts(self):
         """Lets each expert begin at how frequent the labels are.
