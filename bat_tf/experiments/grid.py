@@ -10,6 +10,7 @@ import importlib.metadata
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import time
@@ -191,6 +192,7 @@ def run_cell(settings, path, expected=None):
         )
     report["versions"] = {name: importlib.metadata.version(name) for name in PACKAGES}
     report["cores"] = os.cpu_count()
+    report["peak_mib"] = _peak_mib()
     report["settings"].pop("output")
     report["model"].pop("thresholds", None)  # the report of each part has them
     for part in ("valid", "test"):
@@ -201,6 +203,12 @@ def run_cell(settings, path, expected=None):
     with atomic_write(path) as file:
         json.dump(report, file, ensure_ascii=False)
         file.write("\n")
+
+
+def _peak_mib():
+    """The most memory that this process has held."""
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(most / (2**20 if sys.platform == "darwin" else 2**10))
 
 
 def _start(cell, jobs):

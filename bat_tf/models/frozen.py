@@ -1,8 +1,10 @@
 """States of a frozen backbone, computed once and kept instead of once an epoch."""
 
 import hashlib
+import sys
 from pathlib import Path
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -10,6 +12,7 @@ from bat_tf.data import pipeline
 from bat_tf.data.files import atomic_write
 
 NAME = "backbone_states"
+MANY = 2000  # texts from which on a terminal shows how far it is
 
 
 def has_frozen_backbone(encoder):
@@ -59,12 +62,17 @@ def _states(tokens, encoder, tokenizer, splits, batch_size):
         return tf.cast(encoder.backbone_input(inputs, False), tf.float16)
 
     values = np.zeros((splits[-1], encoder.backbone_width), np.float16)
+    shown = sys.stdout.isatty() and len(splits) > MANY
+    bar = keras.utils.Progbar(
+        len(splits) - 1, verbose=int(shown), unit_name="text of the frozen layers"
+    )
     for rows, inputs in pipeline.text_batches(tokens, tokenizer, batch_size):
         inputs = {name: inputs[name] for name in ("token_ids", "padding_mask")}
         states = states_of(inputs).numpy()
         for row, part in zip(rows, states, strict=True):
             length = splits[row + 1] - splits[row]
             values[splits[row] : splits[row] + length] = part[:length]
+        bar.add(len(rows))
     return values
 
 
