@@ -288,4 +288,23 @@ CLAIMS = (
         ("2E (A-1+D-12) + L_ind + L_div",),
         ("1E (D-12)",),
     ),
+    Claim(
+        "S3: experts that learn by themselves are better than those that learn as one.",
+        ("s3-table4",),
+        ("2E (A-1+D-12) + L_ind",),
+        ("2E (A-1+D-12) + L_col",),
+    ),
+    Claim(
+        "S3: paying experts for differing makes them better.",
+        ("s3-table4",),
+        ("2E (A-1+D-12) + L_ind + L_div",),
+        ("2E (A-1+D-12) + L_ind",),
+    ),
+    Claim(
+        "S3: attention to the words of the first layer adds more to the last layer "
+        "than a document expert on the first or attention on the last.",
+        ("s3-table4",),
+        ("2E (A-1+D-12) + L_ind + L_div",),
+        ("2E (D-1+D-12) + L_ind + L_div", "2E (A-12+D-12) + L_ind + L_div"),
+    ),
 )
