@@ -9,7 +9,6 @@ import bat_tf
 from bat_tf.data import LabelSpace, pipeline
 from bat_tf.layers.bag_of_words import tfidf_matrix
 from bat_tf.models import ExpertClassifier
-from bat_tf.models.experts import parse_expert
 
 DEEP = {**ENCODER, "num_layers": 2}
 
@@ -173,9 +172,6 @@ def test_begins_at_how_frequent_labels_are():
 
 
 def test_bad_experts_and_losses():
-    for name, match in (("B-1", "like"), ("D-7", "layers 0 to 6"), ("A-", "like")):
-        with pytest.raises(ValueError, match=match):
-            parse_expert(name, 6)
     with pytest.raises(ValueError, match="one at least"):
         ExpertClassifier.for_data(documents(8), experts=[], **ENCODER)
     model = ExpertClassifier.for_data(documents(8), experts=["D-1"], **ENCODER)

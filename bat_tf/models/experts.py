@@ -1,7 +1,5 @@
 """ExpertClassifier: several experts on one encoder, for large label sets."""
 
-import re
-
 import keras
 import numpy as np
 from keras import ops
@@ -13,8 +11,6 @@ from bat_tf.data import pipeline
 from bat_tf.data.labels import LabelSpace
 from bat_tf.layers.bag_of_words import (
     GAIN,
-    BagOfWords,
-    SparseBagOfWords,
     pairs_with_names,
     tfidf_matrix,
     word_label_pairs,
@@ -22,9 +18,10 @@ from bat_tf.layers.bag_of_words import (
 from bat_tf.layers.candidates import CandidateLabels
 from bat_tf.layers.label_attention import LabelAttention
 from bat_tf.layers.label_scores import LabelScores
-from bat_tf.layers.pooling import POOLINGS, Pooling
+from bat_tf.layers.pooling import POOLINGS
 from bat_tf.losses import DocumentLoss, ExpertEpochs, ExpertLoss
 from bat_tf.losses.document import Candidates
+from bat_tf.models.expert_heads import ExpertHeads, words_head
 from bat_tf.models.label_model import (
     LabelModel,
     name_tokens,
@@ -36,7 +33,6 @@ from bat_tf.models.text_model import TextModel, model_inputs, parts_for_data
 
 # Above so many weights, the expert S has some pairs of words and labels alone.
 MOST_WEIGHTS = 2**24
-_NOTATION = re.compile(r"([DA])-(\d+|\(\d+(?:\+\d+)*\))")
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
@@ -130,64 +126,25 @@ class ExpertClassifier(LabelModel):
         check_number("max_length", max_length, low=8, integer=True)
         if not len(labels):
             raise ValueError("`labels` must name one label at least. Received none.")
-        depth = len(encoder.blocks)
-        parsed = [parse_expert(name, depth) for name in experts]
-        if not parsed:
-            raise ValueError(sentence("experts", "one at least", list(experts)))
-
-        # === Layers ===
-        drop = keras.layers.Dropout(head_dropout, name="head_dropout")
-        pool = Pooling(pooling, name="pooling")
         if "S" in experts and idf is None:
             idf = np.ones(len(tokenizer.vocabulary))
-        heads = []
-        for number, (kind, layers) in enumerate(parsed, 1):
-            if kind == "A":
-                head = LabelAttention(len(labels), name=f"attention_{number}")
-            elif kind == "D":
-                width = encoder.d_model * len(layers)
-                width = width if expert_width is None else expert_width
-                head = LabelScores(len(labels), width, name=f"document_{number}")
-            else:
-                head = _words_head(len(labels), idf, num_pairs, not words_fitted)
-            heads.append(head)
 
-        # === Functional Model ===
-        def network(inputs):
-            mask = inputs["padding_mask"]
-            chosen = inputs.get("candidates", inputs.get("shortlist"))
-            states = encoder(inputs)
-            missing = depth + 1 - len(states)  # cached states begin further up
-            logits = []
-            for name, (kind, layers), head in zip(experts, parsed, heads, strict=True):
-                if kind == "S":
-                    logits.append(head(inputs["token_ids"], mask, labels=chosen))
-                    continue
-                if min(layers) < missing:
-                    raise ValueError(
-                        f"Expert {name!r} reads below layer {missing}, where the "
-                        "cached states begin. Train without `cache_backbone`, or "
-                        "freeze fewer layers."
-                    )
-                read = [states[layer - missing] for layer in layers]
-                if kind == "A":
-                    logits.append(head(_beside(read), mask, labels=chosen))
-                else:
-                    state = drop(_beside([pool(x, mask) for x in read]))
-                    logits.append(head(state, labels=chosen))
-            return ops.stack([ops.cast(x, "float32") for x in logits], axis=1)
-
-        def document_features(inputs, number):
-            states, mask = encoder(inputs), inputs["padding_mask"]
-            read = [pool(states[layer], mask) for layer in parsed[number][1]]
-            return heads[number].features(_beside(read))
-
+        # === Layers and functional model ===
+        heads = ExpertHeads(
+            experts,
+            encoder,
+            len(labels),
+            pooling,
+            expert_width,
+            head_dropout,
+            lambda: words_head(len(labels), idf, num_pairs, not words_fitted),
+        )
         inputs = model_inputs(tokenizer)
-        super().__init__(inputs=inputs, outputs=network(inputs), **kwargs)
+        super().__init__(inputs=inputs, outputs=heads.logits(inputs), **kwargs)
 
         # === Config ===
-        self.keep(encoder, tokenizer, max_length, network)
-        object.__setattr__(self, "_document_features", document_features)
+        self.keep(encoder, tokenizer, max_length, heads.logits)
+        object.__setattr__(self, "_heads", heads)  # out of sight of saving
         self.keep_scores(labels, score_scale, score_threshold, thresholds)
         self.experts = list(experts)
         self.pooling = pooling
@@ -336,10 +293,9 @@ class ExpertClassifier(LabelModel):
         names = pipeline.text_examples(
             self.labels.names, self.tokenizer, self.max_length
         )
-        for number, expert in enumerate(self.experts):
-            if parse_expert(expert, len(self.encoder.blocks))[0] != "D":
+        for number, head in enumerate(self._heads.heads):
+            if not isinstance(head, LabelScores):
                 continue
-            head = self.get_layer(f"document_{number + 1}")
             network = self.document_features(number)
             features = np.zeros(head.label_kernel.shape, "float32")
             for rows, inputs in pipeline.text_batches(names, self.tokenizer, 64):
@@ -417,11 +373,8 @@ class ExpertClassifier(LabelModel):
         Returns:
             A Keras model: inputs → [B, width].
         """
-        if parse_expert(self.experts[number], len(self.encoder.blocks))[0] != "D":
-            expected = "the place of a document expert, D-…"
-            raise ValueError(sentence("number", expected, self.experts[number]))
         inputs = model_inputs(self.tokenizer)
-        return keras.Model(inputs, self._document_features(inputs, number))
+        return keras.Model(inputs, self._heads.features(inputs, number))
 
     def train_step(self, data):
         """As Keras' own, on the candidates if there are any."""
@@ -479,42 +432,3 @@ class ExpertClassifier(LabelModel):
             **self.score_config(),
             "name": self.name,
         }
-
-
-def parse_expert(name, depth):
-    """What an expert is and which layers it reads.
-
-    Args:
-        name: such as `"D-(12+1)"`.
-        depth: number of blocks of the encoder.
-
-    Returns:
-        (kind, layers).
-
-    >>> parse_expert("D-(6+1)", 6), parse_expert("S", 6)
-    (('D', [6, 1]), ('S', []))
-    """
-    if name == "S":
-        return "S", []
-    match = _NOTATION.fullmatch(str(name))
-    if not match:
-        expected = 'like "D-6", "A-1", "D-(6+1)" or "S"'
-        raise ValueError(sentence("experts", expected, name))
-    layers = [int(number) for number in match[2].strip("()").split("+")]
-    if max(layers) > depth:
-        expected = f"on layers 0 to {depth}, those of the encoder"
-        raise ValueError(sentence("experts", expected, name))
-    return match[1], layers
-
-
-def _words_head(num_labels, idf, num_pairs, trainable):
-    """The expert `S`."""
-    settings = {"use_bias": True, "dtype": "float32", "name": "words"}
-    settings["trainable"] = trainable
-    if num_pairs is None:
-        return BagOfWords(num_labels, idf, **settings)
-    return SparseBagOfWords(num_labels, idf, num_pairs, **settings)
-
-
-def _beside(states):
-    return states[0] if len(states) == 1 else ops.concatenate(states, axis=-1)

@@ -6,7 +6,7 @@ import tensorflow as tf
 from bat_tf._validation import check_number, check_texts, sentence
 from bat_tf.data import pipeline
 from bat_tf.data.dataset import TextDataset
-from bat_tf.models.experts import parse_expert
+from bat_tf.models.expert_heads import parse_expert
 
 
 class Shortlist:

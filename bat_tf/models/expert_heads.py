@@ -1,0 +1,142 @@
+"""The experts of an `ExpertClassifier`: their notation, their heads, what they read."""
+
+import re
+
+import keras
+import numpy as np
+from keras import ops
+
+from bat_tf._validation import sentence
+from bat_tf.layers.bag_of_words import BagOfWords, SparseBagOfWords
+from bat_tf.layers.label_attention import LabelAttention
+from bat_tf.layers.label_scores import LabelScores
+from bat_tf.layers.pooling import Pooling
+
+_NOTATION = re.compile(r"([DA])-(\d+|\(\d+(?:\+\d+)*\))")
+
+
+def parse_expert(name, depth):
+    """What an expert is and which layers it reads.
+
+    Args:
+        name: such as `"D-(12+1)"`.
+        depth: number of blocks of the encoder.
+
+    Returns:
+        (kind, layers).
+
+    >>> parse_expert("D-(6+1)", 6), parse_expert("S", 6)
+    (('D', [6, 1]), ('S', []))
+    """
+    if name == "S":
+        return "S", []
+    match = _NOTATION.fullmatch(str(name))
+    if not match:
+        expected = 'like "D-6", "A-1", "D-(6+1)" or "S"'
+        raise ValueError(sentence("experts", expected, name))
+    layers = [int(number) for number in match[2].strip("()").split("+")]
+    if max(layers) > depth:
+        expected = f"on layers 0 to {depth}, those of the encoder"
+        raise ValueError(sentence("experts", expected, name))
+    return match[1], layers
+
+
+class ExpertHeads:
+    """One head for each expert, on the states of one encoder.
+
+    Args:
+        names: of the experts, in the notation of `ExpertClassifier`.
+        encoder: the encoder.
+        num_labels: L.
+        pooling: how document experts see a layer, see `Pooling`.
+        expert_width: hidden width of document experts; None is that of what they read.
+        dropout: rate in front of the document experts.
+        words: makes the head of the expert `S`, see `words_head`.
+    """
+
+    def __init__(
+        self, names, encoder, num_labels, pooling, expert_width, dropout, words
+    ):
+        self.names = list(names)
+        self.encoder = encoder
+        self.depth = len(encoder.blocks)
+        self.parsed = [parse_expert(name, self.depth) for name in names]
+        if not self.parsed:
+            raise ValueError(sentence("experts", "one at least", self.names))
+        self.drop = keras.layers.Dropout(dropout, name="head_dropout")
+        self.pool = Pooling(pooling, name="pooling")
+        self.heads = []
+        for number, (kind, layers) in enumerate(self.parsed, 1):
+            if kind == "A":
+                head = LabelAttention(num_labels, name=f"attention_{number}")
+            elif kind == "D":
+                width = encoder.d_model * len(layers)
+                width = width if expert_width is None else expert_width
+                head = LabelScores(num_labels, width, name=f"document_{number}")
+            else:
+                head = words()
+            self.heads.append(head)
+
+    def logits(self, inputs):
+        """The logits of all experts, [B, K, L] or of some labels [B, K, C]."""
+        mask = inputs["padding_mask"]
+        chosen = inputs.get("candidates", inputs.get("shortlist"))
+        states, logits = self.encoder(inputs), []
+        for number, ((kind, _), head) in enumerate(
+            zip(self.parsed, self.heads, strict=True)
+        ):
+            if kind == "S":
+                logits.append(head(inputs["token_ids"], mask, labels=chosen))
+            elif kind == "A":
+                read = _beside(self._read(number, states))
+                logits.append(head(read, mask, labels=chosen))
+            else:
+                state = self.drop(self._document(number, states, mask))
+                logits.append(head(state, labels=chosen))
+        return ops.stack([ops.cast(x, "float32") for x in logits], axis=1)
+
+    def features(self, inputs, number):
+        """What a document expert multiplies the rows of the labels with: [B, width]."""
+        if self.parsed[number][0] != "D":
+            expected = "the place of a document expert, D-…"
+            raise ValueError(sentence("number", expected, self.names[number]))
+        states, mask = self.encoder(inputs), inputs["padding_mask"]
+        return self.heads[number].features(self._document(number, states, mask))
+
+    def _document(self, number, states, mask):
+        read = self._read(number, states)
+        return _beside([self.pool(state, mask) for state in read])
+
+    def _read(self, number, states):
+        """The states of the layers that an expert reads."""
+        layers = self.parsed[number][1]
+        missing = self.depth + 1 - len(states)  # cached states begin further up
+        if min(layers) < missing:
+            raise ValueError(
+                f"Expert {self.names[number]!r} reads below layer {missing}, where the "
+                "cached states begin. Train without `cache_backbone`, or freeze fewer "
+                "layers."
+            )
+        return [states[layer - missing] for layer in layers]
+
+
+def words_head(num_labels, idf, num_pairs=None, trainable=True):
+    """The head of the expert `S`.
+
+    Args:
+        num_labels: L.
+        idf: how much each token id says.
+        num_pairs: weights, see `SparseBagOfWords`; None has one for every word and
+            label.
+        trainable: False where it was fitted first.
+    """
+    settings = {"use_bias": True, "dtype": "float32", "name": "words"}
+    settings["trainable"] = trainable
+    idf = np.asarray(idf, "float32")
+    if num_pairs is None:
+        return BagOfWords(num_labels, idf, **settings)
+    return SparseBagOfWords(num_labels, idf, num_pairs, **settings)
+
+
+def _beside(states):
+    return states[0] if len(states) == 1 else ops.concatenate(states, axis=-1)
