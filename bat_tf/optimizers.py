@@ -69,17 +69,22 @@ class _OneKernel:
         """Makes the slots, and looks up each variable's factor."""
         super().build(variables)
         paths = [getattr(v, "path", v.name).split("/") for v in variables]
-        if len({path[0] for path in paths}) == 1:
-            paths = [path[1:] for path in paths]  # the name of the model itself
+        # What all paths begin with is the model itself, or the one module it has.
+        shared = len({path[0] for path in paths}) == 1
         names = {name: name.strip("/").split("/") for name in self.module_rates}
+
+        def belongs(path, parts):
+            begins = [path[: len(parts)], path[1:][: len(parts)]]
+            return parts in begins[: 1 + shared]
+
         for name, parts in names.items():
-            if not any(path[: len(parts)] == parts for path in paths):
-                tops = ", ".join(sorted({path[0] for path in paths if path}))
-                expected = f"names of modules that learn, such as {tops}"
+            if not any(belongs(path, parts) for path in paths):
+                tops = sorted({path[shared] for path in paths if len(path) > shared})
+                expected = f"names of modules that learn, such as {', '.join(tops)}"
                 raise ValueError(sentence("module_rates", expected, name))
         self._factors = []
         for path in paths:
-            fits = [n for n, parts in names.items() if path[: len(parts)] == parts]
+            fits = [n for n, parts in names.items() if belongs(path, parts)]
             longest = max(fits, key=len, default=None)
             self._factors.append(self.module_rates.get(longest, 1.0))
 

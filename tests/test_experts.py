@@ -199,3 +199,26 @@ def test_names_of_labels_are_known_before_training(minilm):
     ]
     with pytest.raises(ValueError, match="name_likeness"):
         model.start_from_names(-1)
+
+
+def test_disagreement_is_the_divergence_of_the_experts(model):
+    test = documents(20, seed=2)
+    inputs = {name: x for _, batch in _whole(model, test) for name, x in batch.items()}
+    logits = np.asarray(model(inputs, training=False))
+    chance = 1 / (1 + np.exp(-2.0 * logits.astype("float64")))  # of ZLPR
+
+    def kl(p, q):
+        return (p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))).sum(-1).mean()
+
+    pairs = [(i, j) for i in range(3) for j in range(3) if i != j]
+    expected = np.mean([kl(chance[:, i], chance[:, j]) for i, j in pairs])
+    assert model.disagreement(test, 8) == pytest.approx(expected, rel=1e-4)
+    ranking = ExpertClassifier.for_data(documents(8), experts=["D-1", "S"], **ENCODER)
+    ranking.compile("adam", "rl")
+    with pytest.raises(ValueError, match="have no probabilities"):
+        ranking.disagreement(test)
+
+
+def _whole(model, data):
+    tokens = pipeline.text_examples(data.texts, model.tokenizer, model.max_length)
+    return pipeline.text_batches(tokens, model.tokenizer, len(data))

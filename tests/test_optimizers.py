@@ -132,3 +132,16 @@ def test_one_second_moment_keeps_the_proportions_of_the_gradient(scale):
 def test_names_of_optimizers():
     assert type(optimizers.get("AdamW")) is optimizers.AdamW
     assert type(optimizers.get("sgd")) is keras.optimizers.SGD
+
+
+def test_a_model_of_one_module_knows_it_by_name():
+    def factors(**rates):
+        model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="one")])
+        optimizer = optimizers.Adam(module_rates=rates)
+        optimizer.build(model.trainable_variables)
+        return optimizer._factors
+
+    assert factors(one=0.5) == factors(kernel=0.5, bias=0.5) == [0.5, 0.5]
+    assert factors(**{"one/bias": 0.5}) == [1.0, 0.5]
+    with pytest.raises(ValueError, match="such as bias, kernel"):
+        factors(two=0.5)

@@ -42,6 +42,8 @@ def write_report(results, folder):
             parts += table_section(TABLES[id], results)
         if heading.startswith("S0"):
             parts += _pictures(results, folder)
+        if heading.startswith("S3"):
+            parts += _expert_layers(results, folder)
     with atomic_write(folder / "README.md") as file:
         file.write("\n".join(parts).rstrip("\n") + "\n")
     return folder / "README.md"
@@ -284,6 +286,24 @@ def _predicted(results, folder):
 def _predictions(result, name):
     tokens = result["test"]["tokens"]
     return next(one["predicted"] for one in tokens if one["name"] == name)
+
+
+def _expert_layers(results, folder):
+    found = variants(TABLES["s3-figure2"], results)
+    if not found:
+        return
+    bars = {}
+    for name in found[0].table.columns:
+        runs = [r["test"] for r in found[0].runs.get((name,), ())]
+        bars[name] = [None] * 2
+        if runs:
+            precision = statistics.fmean(run["values"]["p@5"] for run in runs)
+            apart = statistics.fmean(run["expert_kl"] for run in runs)
+            bars[name] = [100 * precision, apart]
+    path = folder / "expert_layers.png"
+    xlabels = ["P@5 of both experts (%)", "KL divergence between them"]
+    pictures.plot_bars(bars, path, f"A-m beside D-6: {found[0].label}", xlabels)
+    yield f"![P@5 and divergence by layer]({path.name})\n"
 
 
 def _speed(results, folder):

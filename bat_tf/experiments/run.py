@@ -39,6 +39,8 @@ TASKS = {
         "metrics": ["micro-f1", "macro-f1", "average-precision"],
     },
 }
+# Texts of a part on which experts are compared.
+KL_TEXTS = 1000
 # What may differ between the first call of a run and the one that continues it.
 MAY_CHANGE = ("epochs", "patience", "output", "cluster", "worker")
 
@@ -223,6 +225,9 @@ def run(settings, verbose="auto"):
                 part, **settings.scoring, **settings.report_settings
             )
             report[name] = full.to_dict()
+            if isinstance(model, ExpertClassifier) and model.score_scale is not None:
+                kl = model.disagreement(part.take(KL_TEXTS))
+                report[name]["expert_kl"] = round(kl, 4)
     with atomic_write(folder / "report.json") as file:
         json.dump(report, file, indent=1)
     return model, report

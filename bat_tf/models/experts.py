@@ -1,13 +1,23 @@
 """ExpertClassifier: several experts on one encoder, for large label sets."""
 
+import itertools
+
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
 from bat_tf._replicas import needs_whole_batch
 from bat_tf._targets import padded_ids
-from bat_tf._validation import check_choice, check_number, import_optional, sentence
+from bat_tf._validation import (
+    check_choice,
+    check_number,
+    check_texts,
+    import_optional,
+    sentence,
+)
 from bat_tf.data import pipeline
+from bat_tf.data.dataset import TextDataset
 from bat_tf.data.labels import LabelSpace
 from bat_tf.layers.bag_of_words import (
     GAIN,
@@ -20,6 +30,7 @@ from bat_tf.layers.label_attention import LabelAttention
 from bat_tf.layers.label_scores import LabelScores
 from bat_tf.layers.pooling import POOLINGS
 from bat_tf.losses import DocumentLoss, ExpertEpochs, ExpertLoss
+from bat_tf.losses.divergence import symmetric_kl
 from bat_tf.losses.document import Candidates
 from bat_tf.models.expert_heads import ExpertHeads, words_head
 from bat_tf.models.label_model import (
@@ -31,6 +42,10 @@ from bat_tf.models.label_model import (
 from bat_tf.models.svm import separate_as_logits
 from bat_tf.models.text_model import TextModel, model_inputs, parts_for_data
 
+NO_PROBABILITIES = (
+    "The loss of this model only ranks labels; its experts have no probabilities that "
+    "could be compared. Train it with another loss, such as `zlpr` or `bce`."
+)
 # Above so many weights, the expert S has some pairs of words and labels alone.
 MOST_WEIGHTS = 2**24
 
@@ -351,6 +366,39 @@ class ExpertClassifier(LabelModel):
         yes = ops.logsumexp(ops.log_sigmoid(above), axis=1)
         no = ops.logsumexp(ops.log_sigmoid(-above), axis=1)
         return (yes - no) / self.score_scale + self.score_threshold
+
+    def disagreement(self, data, batch_size=64):
+        """How far the experts' probabilities are apart on texts.
+
+        Args:
+            data: a `TextDataset` or a list of texts.
+            batch_size: texts a step.
+
+        Returns:
+            The KL divergence, summed over labels: the mean over texts, pairs of experts
+            and both directions. 0 where there is a single expert.
+        """
+        if self.score_scale is None:
+            raise ValueError(NO_PROBABILITIES)
+        texts = data.texts if isinstance(data, TextDataset) else check_texts(data)
+        examples = pipeline.text_examples(texts, self.tokenizer, self.max_length)
+        pairs = list(itertools.combinations(range(len(self.experts)), 2))
+        total = 0.0
+        for _, inputs in pipeline.text_batches(examples, self.tokenizer, batch_size):
+            logits = self._heads_on_batch(inputs)
+            for one, other in pairs:
+                apart = symmetric_kl(logits[:, one], logits[:, other], self.score_scale)
+                total += float(ops.sum(apart)) / 2
+        return total / max(1, len(texts) * len(pairs))
+
+    def _heads_on_batch(self, inputs):
+        """The logits of each expert, [B, K, L]; compiled once."""
+        if getattr(self, "_each_expert", None) is None:
+            network = tf.function(
+                lambda x: self(x, training=False), reduce_retracing=True
+            )
+            object.__setattr__(self, "_each_expert", network)
+        return self._each_expert(inputs)
 
     def extra_input(self, name):
         """The Keras input of one of `extra_inputs`.
