@@ -136,7 +136,8 @@ def test_names_of_optimizers():
 
 def test_a_model_of_one_module_knows_it_by_name():
     def factors(**rates):
-        model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="one")])
+        inputs = keras.Input((3,))
+        model = keras.Model(inputs, keras.layers.Dense(2, name="one")(inputs))
         optimizer = optimizers.Adam(module_rates=rates)
         optimizer.build(model.trainable_variables)
         return optimizer._factors
