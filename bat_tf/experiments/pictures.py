@@ -137,7 +137,9 @@ def plot_curves(panels, path, title, ylabel):
     figure = import_optional("matplotlib", "plots", "plot_curves").figure
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
-    picture = figure.Figure(figsize=(max(7.5, 5 * columns), 3.2 * rows), layout="constrained")
+    picture = figure.Figure(
+        figsize=(max(7.5, 5 * columns), 3.2 * rows), layout="constrained"
+    )
     grid = picture.subplots(rows, columns, squeeze=False, sharey=True)
     names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
     for axes in grid.flat[len(panels) :]:
