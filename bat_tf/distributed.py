@@ -212,7 +212,7 @@ def fit(
         # `BackupAndRestore` leaves a resumed epoch there.
         first = _start_together(model, model._initial_epoch or initial_epoch, train)
         train.build()
-        logs = {}
+        anybody, logs = _vote(strategy), {}
         for epoch in range(first, epochs):
             callbacks.on_epoch_begin(epoch)
             logs = train.train(callbacks)
@@ -220,7 +220,7 @@ def fit(
                 found = valid.test(callbacks)
                 logs |= {f"val_{name}": value for name, value in found.items()}
             callbacks.on_epoch_end(epoch, logs)
-            if model.stop_training:
+            if anybody(model.stop_training):
                 break
         model.optimizer.finalize_variable_values(model.trainable_variables)
         callbacks.on_train_end(logs)
@@ -313,6 +313,24 @@ def _equally_many_batches(strategy):
         yield
     finally:
         setattr(strategy.extended, name, before)
+
+
+def _vote(strategy):
+    """The function that says on all workers whether any of them was told True.
+
+    The chief alone knows how patient a resumed run has been; if it stopped by itself,
+    the others would wait for it.
+    """
+
+    @tf.function
+    def total(word):
+        def add(word):
+            context = tf.distribute.get_replica_context()
+            return context.all_reduce("SUM", tf.identity(word))
+
+        return strategy.experimental_local_results(strategy.run(add, args=(word,)))[0]
+
+    return lambda word: float(total(tf.constant(float(word)))) > 0
 
 
 def _start_together(model, epoch, data):

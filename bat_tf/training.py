@@ -2,6 +2,7 @@
 
 import builtins
 import contextlib
+import csv
 import json
 import os
 import sys
@@ -223,6 +224,44 @@ class Backup(keras.callbacks.BackupAndRestore):
             older.unlink()
 
 
+class Patience(keras.callbacks.EarlyStopping):
+    """Keras' own, which remembers over a kill how long nothing has got better.
+
+    A run that had stopped is not taken up again. Comes behind `Backup`.
+
+    Args:
+        monitor: a score, larger is better.
+        patience: epochs without a better one before training stops.
+        history: the run's `history.csv`.
+    """
+
+    def __init__(self, monitor, patience, history):
+        super().__init__(monitor, mode="max", patience=patience)
+        self.history = Path(history)
+
+    def on_train_begin(self, logs=None):
+        """Goes through the epochs that are done."""
+        super().on_train_begin(logs)
+        done = self.model._initial_epoch or 0
+        for epoch, score in self._scores(done):
+            self.on_epoch_end(epoch, {self.monitor: score})
+        if self.model.stop_training:
+            # Keras would look at it after another step.
+            self.model._initial_epoch = max(done, self.params["epochs"])
+
+    def _scores(self, done):
+        """(epoch, score) of so many epochs; of one that was made twice, the later."""
+        if not done or not self.history.exists():
+            return []
+        with self.history.open(newline="") as file:
+            rows = {int(row["epoch"]): row for row in csv.DictReader(file)}
+        return [
+            (epoch, float(rows[epoch][self.monitor]))
+            for epoch in sorted(rows)
+            if epoch < done and rows[epoch].get(self.monitor)
+        ]
+
+
 class _TensorBoard(keras.callbacks.TensorBoard):
     """Keras' own; that the disk is full is said as everywhere else."""
 
@@ -289,7 +328,5 @@ def default_callbacks(folder, monitor="val_token-macro-f2", patience=None):
         keras.callbacks.TerminateOnNaN(),
     ]
     if patience:
-        callbacks.append(
-            keras.callbacks.EarlyStopping(monitor, mode="max", patience=patience)
-        )
+        callbacks.append(Patience(monitor, patience, folder / "history.csv"))
     return callbacks

@@ -299,6 +299,23 @@ def test_callbacks_write_logs_and_history(tmp_path):
     assert "val_token-macro-f2" in (tmp_path / "history.csv").read_text()
 
 
+@pytest.mark.parametrize("parts", [[9], [2, 9], [1, 2, 9, 9]])
+def test_patience_outlives_a_kill(tmp_path, parts):
+    """However often it is cut off, a run that gets no better has three epochs."""
+    for epochs in parts:
+        model = tiny.tagger()
+        model.compile(keras.optimizers.SGD(0.0), "ce", ["token-macro-f2"])
+        model.fit(
+            tiny.dataset(8),
+            validation_data=tiny.dataset(8, "valid"),
+            epochs=epochs,
+            verbose=0,
+            callbacks=training.default_callbacks(tmp_path, patience=2),
+        )
+    rows = (tmp_path / "history.csv").read_text().splitlines()[1:]
+    assert [row.split(",")[0] for row in rows] == ["0", "1", "2"]
+
+
 def test_verbosity_is_quiet_without_a_terminal():
     assert training.verbosity("auto") == 2
     assert training.verbosity(1) == 1
