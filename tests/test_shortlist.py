@@ -63,3 +63,21 @@ def test_bad_input(model, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "faiss", None)
     with pytest.raises(ImportError, match="faiss-cpu"):
         Shortlist(model)
+
+
+def test_recall_among_thousands_of_rare_labels():
+    """As after training: all biases far below 0, rows of unequal length."""
+    random = np.random.default_rng(0)
+    space = LabelSpace([f"label {number}" for number in range(5000)])
+    data = documents(64)
+    model = ExpertClassifier.for_data(
+        data, labels=LabelSpace.fit(data.labels), experts=["D-1"], **ENCODER
+    )
+    model = ExpertClassifier(
+        model.encoder, model.tokenizer, space, experts=["D-1"], expert_width=0
+    )
+    head = model.get_layer("document_1")
+    rows = random.normal(size=head.label_kernel.shape) + 0.5
+    head.label_kernel.assign(rows * random.uniform(0.5, 1.5, (5000, 1)))
+    head.label_bias.assign(random.uniform(-12, -8, 5000))
+    assert Shortlist(model, size=200).recall(data, 5) > 0.95

@@ -49,7 +49,10 @@ class Shortlist:
         number = kinds.index("D")
         head = model.get_layer(f"document_{number + 1}")
         rows = np.asarray(head.label_kernel), np.asarray(head.label_bias)[:, None]
-        rows = np.ascontiguousarray(np.concatenate(rows, axis=1), "float32")
+        rows = np.concatenate(rows, axis=1)
+        # What all rows share moves every score of a text alike, and leads the search
+        # astray: with it, the longest rows are everybody's neighbours.
+        rows = np.ascontiguousarray(rows - rows.mean(axis=0), "float32")
         self.model = model
         self.words = model.get_layer("words") if "S" in kinds else None
         self.features = model.document_features(number)
