@@ -123,6 +123,11 @@ def small_disk(folder, size=32 * 2**20):
             subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+def cut(path):
+    """Leaves the first half of a file, as a copy that was stopped does."""
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
 def run_command(capsys, monkeypatch, *arguments):
     """What `bat-tf …` prints and its exit code, without a process of its own."""
     from bat_tf import cli

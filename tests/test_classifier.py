@@ -166,7 +166,7 @@ def test_long_texts_are_read_from_the_beginning(model):
 @pytest.mark.parametrize(
     "jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)]
 )
-def test_cached_states_of_a_frozen_backbone(tmp_path, jit_compile):
+def test_cached_states_of_a_frozen_backbone(tmp_path, capsys, jit_compile):
     backbone = bat_tf.encoders.TransformerEncoder(
         30, d_model=8, d_ff=8, num_heads=2, num_layers=1
     )
@@ -176,7 +176,10 @@ def test_cached_states_of_a_frozen_backbone(tmp_path, jit_compile):
     plain, cached = (list(model.batches(data, 8, cache=c)) for c in (False, True))
     for (inputs, _), (with_states, _) in zip(plain, cached, strict=True):
         np.testing.assert_allclose(model(inputs), model(with_states), atol=5e-3)
-    model.fit(data, epochs=1, cache_backbone=True, validation_data=data, verbose=0)
+    for verbose in (0, 2):
+        settings = {"cache_backbone": True, "validation_data": data, "verbose": verbose}
+        model.fit(data, epochs=1, **settings)
+        assert ("text of the frozen layers" in capsys.readouterr().out) == bool(verbose)
     model.save(tmp_path / "model.keras")
     again = bat_tf.load(tmp_path / "model.keras")
     assert len(again.variables) == len(model.variables)

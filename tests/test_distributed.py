@@ -181,6 +181,18 @@ class TestLostWorkers:
         lines = (tmp_path / "resumed" / "history.csv").read_text().splitlines()
         assert [line.split(",")[0] for line in lines] == ["epoch", "0", "1", "2"]
 
+    def test_patience_is_the_chiefs_and_all_stop_together(self, tmp_path):
+        """Cut off after two epochs of three; the chief alone has the history."""
+        for epochs, done in ((2, 2), (9, 1), (9, 0)):
+            environment = {"EPOCHS": str(epochs)}
+            errors, codes = by_file(tmp_path, "patient", environment, environment)
+            assert codes == [0, 0], errors
+            for worker in range(2):
+                history, _ = results(tmp_path, "patient", worker)
+                assert len(history.get("loss", ())) == done
+        lines = (tmp_path / "patient" / "history.csv").read_text().splitlines()
+        assert [line.split(",")[0] for line in lines] == ["epoch", "0", "1", "2"]
+
     def test_different_data_are_noticed(self, tmp_path):
         errors, codes = by_file(tmp_path, "tokens", {}, {"SIZE": "12"})
         assert 0 not in codes

@@ -1,11 +1,18 @@
 """The README's table of faults, and faults that no single file is to blame for."""
 
+import json
 import shutil
+import subprocess
+import sys
+import time
 
 import faults
+import numpy as np
 import pytest
 import served
 import tensorflow as tf
+import tiny
+from faults import cut
 
 import bat_tf
 
@@ -38,11 +45,6 @@ def test_a_quote_that_is_not_shown_is_found_out():
 @pytest.fixture
 def bat_tf_command(capsys, monkeypatch):
     return lambda *arguments: faults.run_command(capsys, monkeypatch, *arguments)
-
-
-def cut(path):
-    """Leaves the first half of a file, as a copy that was stopped does."""
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
 def garble(path):
@@ -127,3 +129,38 @@ def test_a_full_disk_keeps_the_older_answers(tmp_path, bat_tf_command, sees):
         assert code == 2
         sees(shown)
         assert output.read_text() == "older\n"
+
+
+@pytest.mark.slow
+def test_the_same_command_continues_a_killed_one(tmp_path):
+    """`bat-tf train`, killed between two epochs or in one, as it happens."""
+    tiny.dataset(24).save(tmp_path / "train.jsonl")
+    tiny.dataset(8, "valid").save(tmp_path / "valid.jsonl")
+
+    def command(output):
+        settings = {
+            "train": str(tmp_path / "train.jsonl"),
+            "valid": str(tmp_path / "valid.jsonl"),
+            "encoder_settings": {**tiny.ENCODER, "dropout": 0.1},
+            "epochs": 12,
+        }
+        (tmp_path / "run.yaml").write_text(json.dumps(settings))
+        command = [sys.executable, "-c", "from bat_tf.cli import main; main()", "train"]
+        return [*command, "--config", tmp_path / "run.yaml", "--output", output]
+
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    subprocess.run(command(whole), check=True)
+    process = subprocess.Popen(command(broken))
+    while not (broken / "backup" / "epoch-000003.keras").exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.kill()
+    assert process.wait() == -9 and not (broken / "report.json").exists()
+    subprocess.run(command(broken), check=True)
+    weights = [bat_tf.load(folder).get_weights() for folder in (whole, broken)]
+    for one, other in zip(*weights, strict=True):
+        np.testing.assert_array_equal(one, other)
+    best = [
+        json.loads((f / "report.json").read_text())["best"] for f in (whole, broken)
+    ]
+    assert best[0] == best[1]

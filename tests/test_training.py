@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+from faults import cut
 
 import bat_tf
 from bat_tf import training
@@ -87,10 +88,6 @@ def test_threads_are_set_for_small_batches_and_in_time_alone():
     subprocess.run([sys.executable, "-c", code], check=True)
     tf.zeros(1)  # has started now
     assert not training.set_threads(8)
-
-
-def cut(path):
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
 def fit(folder, epochs):

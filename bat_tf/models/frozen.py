@@ -1,7 +1,6 @@
 """States of a frozen backbone, computed once and kept instead of once an epoch."""
 
 import hashlib
-import sys
 from pathlib import Path
 
 import keras
@@ -12,7 +11,6 @@ from bat_tf.data import pipeline
 from bat_tf.data.files import atomic_write
 
 NAME = "backbone_states"
-MANY = 2000  # texts from which on a terminal shows how far it is
 
 
 def has_frozen_backbone(encoder):
@@ -23,7 +21,7 @@ def has_frozen_backbone(encoder):
     return backbone is not None and not encoder.backbone_trainable
 
 
-def add_states(examples, encoder, tokenizer, folder=None, batch_size=32):
+def add_states(examples, encoder, tokenizer, folder=None, batch_size=32, verbose=0):
     """Adds what the frozen backbone says of each example.
 
     The states are kept as float16, half of what they are in the backbone: 0.75 KiB a
@@ -36,6 +34,7 @@ def add_states(examples, encoder, tokenizer, folder=None, batch_size=32):
         folder: where to keep the states from one run to the next; None keeps them in
             memory alone. They are found again by the tokens and the frozen weights.
         batch_size: rows a step.
+        verbose: 1 shows a bar, 2 a line at the end, as in Keras.
 
     Returns:
         The dict with one more entry: a RaggedTensor, a state for each token, special
@@ -48,7 +47,7 @@ def add_states(examples, encoder, tokenizer, folder=None, batch_size=32):
     if path and path.exists():
         values = np.load(path)
     else:
-        values = _states(tokens, encoder, tokenizer, splits, batch_size)
+        values = _states(tokens, encoder, tokenizer, splits, batch_size, verbose)
         if path:
             with atomic_write(path, "wb") as file:
                 np.save(file, values)
@@ -56,15 +55,14 @@ def add_states(examples, encoder, tokenizer, folder=None, batch_size=32):
     return {**examples, NAME: ragged}
 
 
-def _states(tokens, encoder, tokenizer, splits, batch_size):
+def _states(tokens, encoder, tokenizer, splits, batch_size, verbose):
     @tf.function(reduce_retracing=True)
     def states_of(inputs):
         return tf.cast(encoder.backbone_input(inputs, False), tf.float16)
 
     values = np.zeros((splits[-1], encoder.backbone_width), np.float16)
-    shown = sys.stdout.isatty() and len(splits) > MANY
     bar = keras.utils.Progbar(
-        len(splits) - 1, verbose=int(shown), unit_name="text of the frozen layers"
+        len(splits) - 1, verbose=verbose, unit_name="text of the frozen layers"
     )
     for rows, inputs in pipeline.text_batches(tokens, tokenizer, batch_size):
         inputs = {name: inputs[name] for name in ("token_ids", "padding_mask")}

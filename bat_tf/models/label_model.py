@@ -71,7 +71,14 @@ class LabelModel(TextModel):
         return metric
 
     def batches(
-        self, dataset, batch_size=32, seed=None, epoch=None, cache=False, share=None
+        self,
+        dataset,
+        batch_size=32,
+        seed=None,
+        epoch=None,
+        cache=False,
+        share=None,
+        verbose=0,
     ):
         """The tf.data pipeline of a `TextDataset`; see `TextModel.batches`."""
         self.check_data(dataset, "dataset")
@@ -81,7 +88,7 @@ class LabelModel(TextModel):
             dataset, self.tokenizer, self.labels, self.max_length, unknown
         )
         return pipeline.label_batches(
-            self._cached(examples, cache),
+            self._cached(examples, cache, verbose),
             self.tokenizer,
             batch_size=batch_size,
             seed=seed,

@@ -148,7 +148,14 @@ class BATTagger(TextModel):
         return metrics.get(name, tag_names=self.tags, scheme=self.scheme)
 
     def batches(
-        self, dataset, batch_size=32, seed=None, epoch=None, cache=False, share=None
+        self,
+        dataset,
+        batch_size=32,
+        seed=None,
+        epoch=None,
+        cache=False,
+        share=None,
+        verbose=0,
     ):
         """The tf.data pipeline of a `TextDataset`; see `TextModel.batches`."""
         self.check_data(dataset, "dataset")
@@ -156,7 +163,7 @@ class BATTagger(TextModel):
             dataset, self.tokenizer, self.kinds, self.scheme, self.max_length
         )
         return pipeline.tag_batches(
-            self._cached(examples, cache),
+            self._cached(examples, cache, verbose),
             self.tokenizer,
             batch_size=batch_size,
             seed=seed,

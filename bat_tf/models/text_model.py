@@ -143,7 +143,14 @@ class TextModel(keras.Model):
         return keras.Input((None, width), name=name)
 
     def batches(
-        self, dataset, batch_size=32, seed=None, epoch=None, cache=False, share=None
+        self,
+        dataset,
+        batch_size=32,
+        seed=None,
+        epoch=None,
+        cache=False,
+        share=None,
+        verbose=0,
     ):
         """The tf.data pipeline of a `TextDataset` for this model.
 
@@ -154,10 +161,11 @@ class TextModel(keras.Model):
             epoch: an integer `tf.Variable`: the order is a function of (seed, epoch).
             cache: put a frozen backbone's states into the batches; see `fit`.
             share: a `pipeline.Share` of every batch, for several workers.
+            verbose: whether to show how far the backbone is, as in Keras.
         """
         raise NotImplementedError
 
-    def _cached(self, examples, cache):
+    def _cached(self, examples, cache, verbose=0):
         """Examples, with the states of the backbone if they are asked for."""
         if not cache:
             return examples
@@ -167,7 +175,9 @@ class TextModel(keras.Model):
                 "one that learns, or of none, cannot be kept. Leave it out."
             )
         folder = None if cache is True else cache
-        return frozen.add_states(examples, self.encoder, self.tokenizer, folder)
+        return frozen.add_states(
+            examples, self.encoder, self.tokenizer, folder, verbose=verbose
+        )
 
     def fit(
         self,
@@ -202,7 +212,7 @@ class TextModel(keras.Model):
             verbose: as in Keras; `"auto"` is a bar in a terminal, else a line an epoch.
             **kwargs: as in Keras.
         """
-        callbacks = list(callbacks or [])
+        callbacks, verbose = list(callbacks or []), verbosity(verbose)
         if self.distribute_strategy.num_replicas_in_sync > 1:
             counter = EpochCounter()
             settings = (seed, counter.value, cache_backbone)
@@ -216,17 +226,22 @@ class TextModel(keras.Model):
                     validation_data, validation_batch_size, cache=cache_backbone
                 ),
                 callbacks=[*callbacks, counter],
-                verbose=verbosity(verbose),
+                verbose=verbose,
                 **kwargs,
             )
         if isinstance(x, TextDataset):
             counter = EpochCounter()
             callbacks.append(counter)
-            x = self.batches(x, batch_size, seed, counter.value, cache_backbone)
+            x = self.batches(
+                x, batch_size, seed, counter.value, cache_backbone, verbose=verbose
+            )
             batch_size, kwargs["shuffle"] = None, False
         if isinstance(validation_data, TextDataset):
             validation_data = self.batches(
-                validation_data, validation_batch_size, cache=cache_backbone
+                validation_data,
+                validation_batch_size,
+                cache=cache_backbone,
+                verbose=verbose,
             )
             validation_batch_size = None
         if hasattr(self.encoder, "profiling"):
@@ -238,7 +253,7 @@ class TextModel(keras.Model):
             validation_data=validation_data,
             validation_batch_size=validation_batch_size,
             callbacks=callbacks,
-            verbose=verbosity(verbose),
+            verbose=verbose,
             **kwargs,
         )
 
