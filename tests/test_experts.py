@@ -95,6 +95,40 @@ def test_cached_states_and_the_experts_above_them(tmp_path):
         low(stored)
 
 
+@pytest.mark.parametrize(
+    "jit_compile", [True, pytest.param(False, marks=pytest.mark.slow)]
+)
+def test_of_a_frozen_encoder_pooled_states_are_all_that_is_kept(tmp_path, jit_compile):
+    data, folder = documents(20), tmp_path / "states"
+    encoder = bat_tf.encoders.BertEncoder(
+        40, 8, d_ff=8, num_heads=2, num_layers=2, frozen_layers=2, dropout=0.1
+    )
+    experts = ["D-2", "D-(0+2)", "S"]
+    model = ExpertClassifier.for_data(data, encoder, experts=experts, pooling="mean")
+    model.compile("adam", "zlpr", jit_compile=jit_compile)
+    before = model.scores(data, cache_backbone=folder)
+    np.testing.assert_allclose(model.scores(data), before, atol=5e-3)
+    (path,) = folder.iterdir()
+    assert np.load(path).shape == (20, 2 * 8)  # a text, not a token, of two layers
+    kwargs = {"epochs": 2, "batch_size": 8, "validation_data": data, "verbose": 0}
+    history = model.fit(data, cache_backbone=folder, **kwargs).history["loss"]
+    assert len(list(folder.iterdir())) == 1 and history[1] < history[0]
+    after = model.scores(data, cache_backbone=folder)
+    np.testing.assert_allclose(model.scores(data), after, atol=5e-3)
+    assert np.abs(after - before).max() > 0.01
+    model.save(tmp_path / "model.keras")
+    again = bat_tf.load(tmp_path / "model.keras")
+    np.testing.assert_allclose(again.scores(data), model.scores(data), atol=1e-5)
+    # Another pooling has other states; one that learns has none that could be kept.
+    for pooling in ("max", "attention"):
+        other = ExpertClassifier.for_data(
+            data, encoder, experts=["D-2"], pooling=pooling
+        )
+        kept = other.scores(data, cache_backbone=folder)
+        np.testing.assert_allclose(other.scores(data), kept, atol=5e-3)
+    assert len(list(folder.iterdir())) == 3
+
+
 def test_candidates_learn_what_all_labels_do(tmp_path):
     """Beside three labels that texts have, thirty that none has."""
     data = documents()

@@ -19,6 +19,8 @@ CHUNK = 512  # marked texts tokenised at a time
 # Texts and characters tokenised at a time: each time costs some hundredths of a second,
 # and each character about a hundred bytes until it is done.
 MAX_TEXTS, MAX_CHARACTERS = 4096, 2**22
+# What a frozen backbone says of each token, or of each text: see `models/frozen.py`.
+TOKEN_STATES, DOCUMENT_STATES = "backbone_states", "document_states"
 
 
 class Share(NamedTuple):
@@ -283,15 +285,17 @@ def pack_inputs(rows, tokenizer):
     """
     packed = tokenizer.pack({name: rows[name] for name in token_names(rows)})
     inputs = {name: packed[name] for name in input_names(tokenizer)}
-    if "backbone_states" in rows:
-        states = tf.cast(rows["backbone_states"].to_tensor(0), tf.float32)
-        inputs["backbone_states"] = states
+    if TOKEN_STATES in rows:
+        inputs[TOKEN_STATES] = tf.cast(rows[TOKEN_STATES].to_tensor(0), tf.float32)
+    if DOCUMENT_STATES in rows:
+        inputs[DOCUMENT_STATES] = tf.cast(rows[DOCUMENT_STATES], tf.float32)
     return inputs
 
 
 def token_names(rows):
     """What of some rows is about tokens: neither targets nor states."""
-    return [name for name in rows if name not in ("tags", "labels", "backbone_states")]
+    others = ("tags", "labels", TOKEN_STATES, DOCUMENT_STATES)
+    return [name for name in rows if name not in others]
 
 
 def input_names(tokenizer):
@@ -333,7 +337,12 @@ def one_row_at_least(inputs):
 def _pad_inputs(inputs, num_rows, length):
     rows, columns = tf.unstack(tf.shape(inputs["token_ids"]))
     missing = [[0, num_rows - rows], [0, length - columns], [0, 0]]
-    return {
+    padded = {
         name: tf.pad(values, missing[: len(values.shape)])
         for name, values in inputs.items()
+        if name != DOCUMENT_STATES
     }
+    if DOCUMENT_STATES in inputs:  # no columns of tokens
+        some = inputs[DOCUMENT_STATES]
+        padded[DOCUMENT_STATES] = tf.pad(some, [missing[0], [0, 0]])
+    return padded

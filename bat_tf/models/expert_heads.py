@@ -7,10 +7,12 @@ import numpy as np
 from keras import ops
 
 from bat_tf._validation import sentence
+from bat_tf.data.pipeline import DOCUMENT_STATES
 from bat_tf.layers.bag_of_words import BagOfWords, SparseBagOfWords
 from bat_tf.layers.label_attention import LabelAttention
 from bat_tf.layers.label_scores import LabelScores
 from bat_tf.layers.pooling import Pooling
+from bat_tf.models.frozen import FrozenPart
 
 _NOTATION = re.compile(r"([DA])-(\d+|\(\d+(?:\+\d+)*\))")
 
@@ -65,6 +67,9 @@ class ExpertHeads:
             raise ValueError(sentence("experts", "one at least", self.names))
         self.drop = keras.layers.Dropout(dropout, name="head_dropout")
         self.pool = Pooling(pooling, name="pooling")
+        # The layers whose pooled states document experts read.
+        read = [layers for kind, layers in self.parsed if kind == "D"]
+        self.document_layers = sorted({layer for layers in read for layer in layers})
         self.heads = []
         for number, (kind, layers) in enumerate(self.parsed, 1):
             if kind == "A":
@@ -81,43 +86,72 @@ class ExpertHeads:
         """The logits of all experts, [B, K, L] or of some labels [B, K, C]."""
         mask = inputs["padding_mask"]
         chosen = inputs.get("candidates", inputs.get("shortlist"))
-        states, logits = self.encoder(inputs), []
-        for number, ((kind, _), head) in enumerate(
-            zip(self.parsed, self.heads, strict=True)
-        ):
+        given, logits = inputs.get(DOCUMENT_STATES), []
+        if given is None:
+            states = self._states(inputs)
+            documents = self._pooled(states, mask)
+        else:
+            found = ops.split(given, len(self.document_layers), axis=-1)
+            documents = dict(zip(self.document_layers, found, strict=True))
+        for (kind, layers), head in zip(self.parsed, self.heads, strict=True):
             if kind == "S":
                 logits.append(head(inputs["token_ids"], mask, labels=chosen))
             elif kind == "A":
-                read = _beside(self._read(number, states))
+                read = _beside([states[layer] for layer in layers])
                 logits.append(head(read, mask, labels=chosen))
             else:
-                state = self.drop(self._document(number, states, mask))
-                logits.append(head(state, labels=chosen))
+                read = _beside([documents[layer] for layer in layers])
+                logits.append(head(self.drop(read), labels=chosen))
         return ops.stack([ops.cast(x, "float32") for x in logits], axis=1)
 
     def features(self, inputs, number):
         """What a document expert multiplies the rows of the labels with: [B, width]."""
-        if self.parsed[number][0] != "D":
+        kind, layers = self.parsed[number]
+        if kind != "D":
             expected = "the place of a document expert, D-…"
             raise ValueError(sentence("number", expected, self.names[number]))
-        states, mask = self.encoder(inputs), inputs["padding_mask"]
-        return self.heads[number].features(self._document(number, states, mask))
+        documents = self._pooled(self._states(inputs), inputs["padding_mask"])
+        return self.heads[number].features(_beside([documents[n] for n in layers]))
 
-    def _document(self, number, states, mask):
-        read = self._read(number, states)
-        return _beside([self.pool(state, mask) for state in read])
+    def frozen_part(self):
+        """The pooled states, where all that is read are those of a frozen encoder.
 
-    def _read(self, number, states):
-        """The states of the layers that an expert reads."""
-        layers = self.parsed[number][1]
+        Returns:
+            A `FrozenPart`, or None where more is read, or something learns.
+        """
+        only_documents = self.document_layers and all(k != "A" for k, _ in self.parsed)
+        fixed = self.pool.mode in ("first", "mean", "max")
+        if not (only_documents and fixed) or self.encoder.trainable_variables:
+            return None
+
+        def documents(inputs):
+            found = self._pooled(self._states(inputs), inputs["padding_mask"])
+            return _beside([found[layer] for layer in self.document_layers])
+
+        return FrozenPart(
+            DOCUMENT_STATES,
+            documents,
+            self.encoder.d_model * len(self.document_layers),
+            self.encoder.non_trainable_variables,
+            (self.pool.mode, self.document_layers),
+        )
+
+    def _pooled(self, states, mask):
+        """Layer → its pooled states, of those that document experts read."""
+        return {n: self.pool(states[n], mask) for n in self.document_layers}
+
+    def _states(self, inputs):
+        """Layer → its states, once every layer that is read is among them."""
+        states = self.encoder(inputs)
         missing = self.depth + 1 - len(states)  # cached states begin further up
-        if min(layers) < missing:
-            raise ValueError(
-                f"Expert {self.names[number]!r} reads below layer {missing}, where the "
-                "cached states begin. Train without `cache_backbone`, or freeze fewer "
-                "layers."
-            )
-        return [states[layer - missing] for layer in layers]
+        for name, (_, layers) in zip(self.names, self.parsed, strict=True):
+            if layers and min(layers) < missing:
+                raise ValueError(
+                    f"Expert {name!r} reads below layer {missing}, where the cached "
+                    "states begin. Train without `cache_backbone`, or freeze fewer "
+                    "layers."
+                )
+        return dict(enumerate(states, missing))
 
 
 def words_head(num_labels, idf, num_pairs=None, trainable=True):

@@ -110,7 +110,12 @@ class ExpertClassifier(LabelModel):
     """
 
     default_loss = "bce"
-    extra_inputs = (*TextModel.extra_inputs, "candidates", "shortlist")
+    extra_inputs = (
+        *TextModel.extra_inputs,
+        pipeline.DOCUMENT_STATES,
+        "candidates",
+        "shortlist",
+    )
 
     def __init__(
         self,
@@ -410,7 +415,13 @@ class ExpertClassifier(LabelModel):
             return keras.Input(batch_shape=(self.candidates,), name=name, dtype="int32")
         if name == "shortlist":
             return keras.Input((None,), name=name, dtype="int32")
+        if name == pipeline.DOCUMENT_STATES:
+            return keras.Input((self.frozen_part().width,), name=name)
         return super().extra_input(name)
+
+    def frozen_part(self):
+        """As in `TextModel`: pooled states alone, where nothing else is read."""
+        return self._heads.frozen_part() or super().frozen_part()
 
     def document_features(self, number):
         """The function from inputs to what a document expert multiplies labels with.

@@ -30,7 +30,7 @@ class TextModel(keras.Model):
     task = None  # what the examples have: "spans" or "labels"
     default_loss = None
     nested = ("encoder", "tokenizer")  # parts of the config that are Keras objects
-    extra_inputs = (frozen.NAME, "perturbation")  # what `call` takes beside tokens
+    extra_inputs = (pipeline.TOKEN_STATES, "perturbation")  # what `call` also takes
 
     def keep(self, encoder, tokenizer, max_length, network):
         """Keeps the parts that every text model has; call it after `__init__`.
@@ -138,7 +138,7 @@ class TextModel(keras.Model):
     def extra_input(self, name):
         """The Keras input of one of `extra_inputs`."""
         width = embedding_width(self.encoder)
-        if name == frozen.NAME:
+        if name == pipeline.TOKEN_STATES:
             width = self.encoder.backbone_width
         return keras.Input((None, width), name=name)
 
@@ -169,15 +169,20 @@ class TextModel(keras.Model):
         """Examples, with the states of the backbone if they are asked for."""
         if not cache:
             return examples
-        if not frozen.has_frozen_backbone(self.encoder):
+        part = self.frozen_part()
+        if part is None:
             raise ValueError(
                 "`cache_backbone` needs an encoder on a frozen backbone: the states of "
                 "one that learns, or of none, cannot be kept. Leave it out."
             )
         folder = None if cache is True else cache
         return frozen.add_states(
-            examples, self.encoder, self.tokenizer, folder, verbose=verbose
+            examples, part, self.tokenizer, folder, verbose=verbose
         )
+
+    def frozen_part(self):
+        """The `FrozenPart` that `cache_backbone` keeps; None if everything learns."""
+        return frozen.token_part(self.encoder)
 
     def fit(
         self,
@@ -206,7 +211,8 @@ class TextModel(keras.Model):
             validation_batch_size: texts of a validation step.
             seed: decides the order.
             cache_backbone: run a frozen backbone once and keep its states, instead of
-                once an epoch. They take 2 bytes a token and unit of its width. A folder
+                once an epoch. They take 2 bytes a token and unit of its width; where
+                nothing but pooled states is read, 2 bytes a text and unit. A folder
                 keeps them on disk, for other runs on the same texts.
             callbacks: as in Keras.
             verbose: as in Keras; `"auto"` is a bar in a terminal, else a line an epoch.
