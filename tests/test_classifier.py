@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bat_tf
-from bat_tf.data import Example, TextDataset
+from bat_tf.data import Example, LabelSpace, TextDataset
 from bat_tf.models import LabelClassifier
 
 WORDS = {
@@ -218,6 +218,11 @@ def test_a_rare_label_is_found_by_its_name():
     data = TextDataset([Example(t, labels=y) for t, y in [*rows, ("zinc", [])]])
     model = LabelClassifier.for_data(data, words=True, **ENCODER)
     assert model.label("zinc", top_k=1)[0][0] == "zinc"
+    # Or by what it means, if its name is a code.
+    coded = TextDataset([Example(e.text, labels=["C7"] * len(e.labels)) for e in data])
+    labels = LabelSpace.fit(coded.labels, names=["C7", "C8"], texts={"C7": "zinc"})
+    by_text = LabelClassifier.for_data(coded, labels=labels, words=True, **ENCODER)
+    assert by_text.label("zinc", top_k=1)[0][0] == "C7"
     plain = LabelClassifier.for_data(data, words=True, name_strength=0, **ENCODER)
     assert not plain.get_layer("words").kernel.numpy().any()
 

@@ -93,6 +93,18 @@ def test_keras_serialises_it():
     assert again.ids(["sport"]) == [2]
 
 
+def test_labels_with_codes_for_names_have_texts(tmp_path):
+    texts = {"art": "Painting and sculpture", "other": "of another catalogue"}
+    labels = LabelSpace.fit([["art"], ["news"]], texts=texts)
+    assert labels.texts == ("Painting and sculpture", "news")
+    labels.save(tmp_path / "labels.json")
+    assert LabelSpace.load(tmp_path / "labels.json") == labels
+    assert labels != LabelSpace.fit([["art"], ["news"]])
+    for bad in ({"arts": "no such label"}, ["Painting", "News"], {"art": ""}):
+        with pytest.raises(ValueError, match="`texts` must be"):
+            LabelSpace(["art", "news"], texts=bad)
+
+
 def test_rare_labels_can_be_left_out():
     rows = [["a", "b"], ["a", "a"], ["b", "c"]]
     labels = LabelSpace.fit(rows, min_count=2)

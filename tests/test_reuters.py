@@ -1,8 +1,8 @@
 import pytest
 
 from bat_tf._validation import DataError
-from bat_tf.data import read
-from bat_tf.data.reuters import iter_reuters
+from bat_tf.data import LabelSpace, label_texts, read
+from bat_tf.data.reuters import iter_reuters, topic_texts
 
 
 def document(
@@ -107,3 +107,19 @@ def test_the_corpus_has_the_published_parts(data_folder):
         assert example.text.strip() == example.text != ""
         assert "&lt;" not in example.text and "\x03" not in example.text
         assert "  " not in example.text and "\n\n" not in example.text
+
+
+def test_what_topics_mean(data_folder):
+    texts = label_texts("reuters21578")
+    assert len(texts) == 57 and "volcker" not in texts
+    assert texts["bop"] == "Balance of Payments (BOP)"
+    labels = LabelSpace.fit(read("reuters21578", split="train").labels, texts=texts)
+    meanings = dict(zip(labels.names, labels.texts, strict=True))
+    assert meanings["nat-gas"] == "Natural Gas (NAT-GAS)" and meanings["tea"] == "tea"
+
+
+def test_topics_without_their_list_are_a_sentence():
+    with pytest.raises(FileNotFoundError, match="cat-descriptions_120396.txt is not"):
+        topic_texts([("reut2-000.sgm", b"")])
+    with pytest.raises(ValueError, match="The labels of others are called what they"):
+        label_texts("goemotions")

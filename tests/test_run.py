@@ -4,7 +4,12 @@ import pytest
 import tiny
 import yaml
 
-from bat_tf.experiments.run import RunSettings, build_optimizer, run
+from bat_tf.experiments.run import (
+    RunSettings,
+    build_optimizer,
+    read_label_texts,
+    run,
+)
 
 
 @pytest.fixture
@@ -61,6 +66,18 @@ def test_yaml_file_and_changes(tmp_path):
     (tmp_path / "run.yaml").write_text(yaml.safe_dump({"train": "a", "epochs": 7}))
     settings = RunSettings.load(tmp_path / "run.yaml", epochs=8)
     assert (settings.train, settings.epochs) == ("a", 8)
+
+
+def test_what_labels_mean_is_read_from_a_file(tmp_path):
+    path = tmp_path / "texts.json"
+    settings = RunSettings.of(train="x", task="labels", label_texts=str(path))
+    path.write_text('{"C7": "zinc"}')
+    assert read_label_texts(settings) == {"C7": "zinc"}
+    for content, reason in (("{", "is not JSON"), ('["zinc"]', "must hold an object")):
+        path.write_text(content)
+        with pytest.raises(ValueError, match=f"texts.json {reason}"):
+            read_label_texts(settings)
+    assert read_label_texts(RunSettings.of(train="x")) is None
 
 
 def test_warm_up_scales_with_the_run_and_the_peak_stays():

@@ -1,7 +1,7 @@
 """FILES → tf.data: examples, label names, readers, and the pipeline to the model."""
 
 from bat_tf.data.conll import iter_conll
-from bat_tf.data.corpora import CORPORA
+from bat_tf.data.corpora import CORPORA, label_texts
 from bat_tf.data.dataset import Example, Span, TextDataset
 from bat_tf.data.labels import LabelSpace
 from bat_tf.data.readers import FORMATS, iter_json, iter_jsonl, read, splits
@@ -26,6 +26,7 @@ __all__ = [
     "iter_reuters",
     "iter_tsv",
     "iter_xmc",
+    "label_texts",
     "read",
     "splits",
 ]

@@ -4,6 +4,7 @@ None of them is part of the library. A new one is a function that yields example
 line in CORPORA.
 """
 
+import contextlib
 import io
 import json
 import os
@@ -20,7 +21,7 @@ from bat_tf.data.conll import iter_conll
 from bat_tf.data.dataset import Example, Span, longest_spans
 from bat_tf.data.files import BROKEN, decode, read_lines
 from bat_tf.data.labels import unique_names
-from bat_tf.data.reuters import iter_reuters
+from bat_tf.data.reuters import iter_reuters, topic_texts
 
 SPLITS = ("train", "valid", "test")
 
@@ -34,6 +35,7 @@ class Corpus:
             other keyword arguments it has are options of `read`.
         source: where to get the files and what to call them.
         splits: the parts it comes in.
+        label_texts: `label_texts(folder)` tells what labels mean whose names are codes.
 
     Example:
         >>> CORPORA["conll2003"].source.split(":")[0]
@@ -43,6 +45,7 @@ class Corpus:
     reader: Callable
     source: str
     splits: tuple[str, ...] = SPLITS
+    label_texts: Callable | None = None
 
 
 _NO_SUCH_PART = (
@@ -73,12 +76,43 @@ def iter_corpus(name, split, **options):
     corpus = CORPORA[check_choice("name", name, CORPORA)]
     remedy = "" if corpus.splits == SPLITS else _NO_SUCH_PART.format(name)
     check_choice("split", split, corpus.splits, remedy)
-    root = os.environ.get("BAT_TF_DATA")
+    with _found(name) as folder:
+        yield from corpus.reader(folder, split, **options)
+
+
+def label_texts(name):
+    """What the labels of a corpus mean, in words, where their names are codes.
+
+    Args:
+        name: a key of `CORPORA`.
+
+    Returns:
+        A dict from names to texts, for `LabelSpace`.
+
+    Raises:
+        ValueError: if the corpus says nothing about its labels.
+
+    Example:
+        >>> import os
+        >>> if "BAT_TF_DATA" in os.environ:
+        ...     meaning = label_texts("reuters21578")["bop"]
+    """
+    known = [name for name, corpus in CORPORA.items() if corpus.label_texts]
+    remedy = "The labels of others are called what they mean."
+    corpus = CORPORA[check_choice("name", name, known, remedy)]
+    with _found(name) as folder:
+        return corpus.label_texts(folder)
+
+
+@contextlib.contextmanager
+def _found(name):
+    """The folder of a corpus; what is missing in it is said, and where to get it."""
+    corpus, root = CORPORA[name], os.environ.get("BAT_TF_DATA")
     folder = Path(root or "BAT_TF_DATA") / name.partition("/")[0]
     try:
         if not root:
             raise FileNotFoundError("the environment variable BAT_TF_DATA is not set.")
-        yield from corpus.reader(folder, split, **options)
+        yield folder
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"The corpus {name!r} is not part of bat_tf and was not found: {error} "
@@ -205,6 +239,10 @@ def _reuters(folder, split, *, on_error="raise", skipped=None):
     path = folder / "reuters21578.tar.xz"
     files = ((f"{path}, {name}", content) for name, content in _tar_files(path))
     return iter_reuters(files, split, on_error=on_error, skipped=skipped)
+
+
+def _reuters_topics(folder):
+    return topic_texts(_tar_files(folder / "reuters21578.tar.xz"))
 
 
 def _goemotions(folder, split, *, on_error="raise", skipped=None):
@@ -370,6 +408,7 @@ CORPORA = {
         "only: the folder data of github.com/wuodar/reuters_text_classification as "
         "reuters21578.tar.xz",
         ("train", "test"),
+        _reuters_topics,
     ),
     "goemotions": Corpus(
         _goemotions,

@@ -3,6 +3,7 @@
 import difflib
 import json
 from collections import Counter
+from collections.abc import Mapping
 
 import keras
 import numpy as np
@@ -24,9 +25,13 @@ class LabelSpace:
         names: the label names, none twice.
         counts: how many training examples carry each label, in the order of `names`.
         num_examples: the number of training examples.
+        texts: what labels mean, in words, if their names are codes: a mapping from
+            names to texts, for all labels or some. Models that begin with what labels
+            are called read these instead of the names.
 
     Attributes:
         names: tuple of strings.
+        texts: tuple of strings aligned with `names`; the name where no text was given.
         counts: int64 array aligned with `names`, or None.
         num_examples: int, or None.
 
@@ -34,12 +39,15 @@ class LabelSpace:
         >>> space = LabelSpace.fit([["sport"], ["news", "sport"], []])
         >>> space.names, space.counts.tolist(), space.num_examples
         (('news', 'sport'), [1, 2], 3)
+        >>> LabelSpace(["bop", "tea"], texts={"bop": "Balance of Payments"}).texts
+        ('Balance of Payments', 'tea')
         >>> space.ids(["sport", "news"])
         [1, 0]
     """
 
-    def __init__(self, names, counts=None, num_examples=None):
+    def __init__(self, names, counts=None, num_examples=None, texts=None):
         self.names = _as_names("names", names)
+        self.texts = self._texts(texts or {})
         self.counts = counts
         self.num_examples = num_examples
         self._ids = {name: index for index, name in enumerate(self.names)}
@@ -58,7 +66,7 @@ class LabelSpace:
                 raise ValueError(sentence("counts", expected, counts, remedy))
 
     @classmethod
-    def fit(cls, labels, names=None, *, min_count=0):
+    def fit(cls, labels, names=None, *, min_count=0, texts=None):
         """Collects the labels of a data set, sorted by name, and counts them.
 
         Args:
@@ -66,6 +74,7 @@ class LabelSpace:
                 example repeats counts once.
             names: all names, if some may not occur in `labels`; they get the count 0.
             min_count: leaves out the names that fewer examples carry.
+            texts: see the class; those of other labels are passed over.
 
         Returns:
             A `LabelSpace`.
@@ -85,7 +94,15 @@ class LabelSpace:
         space = cls(sorted(counts) if names is None else sorted(names))
         space.ids(counts)  # a label that is not in `names` is an error
         kept = [name for name in space.names if counts[name] >= min_count]
-        return cls(kept, [counts[name] for name in kept], num_examples)
+        return cls(kept, [counts[name] for name in kept], num_examples, texts)
+
+    def _texts(self, texts):
+        known = isinstance(texts, Mapping) and set(texts) & set(self.names)
+        if not known and texts:
+            expected = "a mapping from names of labels to what they mean"
+            raise ValueError(sentence("texts", expected, texts))
+        found = tuple(texts.get(name, name) for name in self.names)
+        return _as_names("texts", found)
 
     def __len__(self):
         return len(self.names)
@@ -285,12 +302,15 @@ class LabelSpace:
             ) from error
 
     def get_config(self):
-        """Returns names, counts and num_examples as plain JSON values."""
-        return {
+        """Returns names, counts, num_examples and texts as plain JSON values."""
+        config = {
             "names": list(self.names),
             "counts": None if self.counts is None else self.counts.tolist(),
             "num_examples": self.num_examples,
         }
+        if self.texts != self.names:
+            config["texts"] = dict(zip(self.names, self.texts, strict=True))
+        return config
 
     @classmethod
     def from_config(cls, config):

@@ -17,6 +17,8 @@ _OPENING = re.compile(r"<REUTERS\b([^>]*)>")
 _CLOSING = "</REUTERS>"
 _ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
 _TAG = re.compile(r"<[^<>]*>")
+_DESCRIPTIONS = "cat-descriptions_120396.txt"
+_TOPIC = re.compile(r"^[^*\s].*? \(([A-Z][A-Z-]+)\)\s*$", re.MULTILINE)
 
 
 def iter_reuters(files, split, *, on_error="raise", skipped=None):
@@ -74,6 +76,31 @@ def iter_reuters(files, split, *, on_error="raise", skipped=None):
         labels = [topic for topic in topics if topic in known]
         if labels:
             yield Example(_text(source), labels=labels, id=number)
+
+
+def topic_texts(files):
+    r"""What the topics mean, from the list of categories that comes with the news.
+
+    Args:
+        files: pairs of a name and bytes, with cat-descriptions_120396.txt among them.
+
+    Returns:
+        A dict from topics to texts.
+
+    Example:
+        >>> lines = b"Balance of Payments (BOP)
+U.S. Dollar (DLR)
+"
+        >>> topic_texts([("cat-descriptions_120396.txt", lines)])
+        {'bop': 'Balance of Payments (BOP)', 'dlr': 'U.S. Dollar (DLR)'}
+    """
+    for place, content in files:
+        if place.endswith(_DESCRIPTIONS):
+            # Behind the topics there are lists of places, people and so on.
+            topics = content.decode("latin-1").partition("@heading")[0]
+            found = _TOPIC.finditer(topics)
+            return {match[1].lower(): " ".join(match[0].split()) for match in found}
+    raise FileNotFoundError(f"{_DESCRIPTIONS} is not among the files.")
 
 
 def _iter_documents(files):

@@ -15,7 +15,7 @@ import yaml
 
 from bat_tf import distributed, encoders, losses, optimizers, training
 from bat_tf._validation import check_choice, sentence
-from bat_tf.data import LabelSpace, read, splits
+from bat_tf.data import LabelSpace, label_texts, read, splits
 from bat_tf.data.files import atomic_write
 from bat_tf.models import BATTagger, ExpertClassifier, LabelClassifier
 from bat_tf.models.svm import SVMClassifier
@@ -60,6 +60,8 @@ class RunSettings:
         valid_fraction: how much, where a set has no such part; always the same texts.
         test: to report on at the end; never looked at before.
         data_settings: options of `bat_tf.data.read` for all parts.
+        label_texts: what labels mean whose names are codes: a JSON file, names → texts,
+            or True for what comes with the set; see `LabelSpace`.
         output: the run's folder.
         tokenizer: kind of tokens; None decides by the script of the texts. A backbone
             brings its own.
@@ -112,6 +114,7 @@ class RunSettings:
     valid_fraction: float = 0.1
     min_label_count: int = 1
     data_settings: dict = dataclasses.field(default_factory=dict)
+    label_texts: bool | str = False
     output: str = "runs/model"
     tokenizer: str | None = None
     tokenizer_settings: dict = dataclasses.field(default_factory=dict)
@@ -312,6 +315,22 @@ def read_parts(settings):
     return parts["train"], parts["valid"], parts.get("test")
 
 
+def read_label_texts(settings):
+    """What the labels of a run mean, or None if they are called so."""
+    if not settings.label_texts:
+        return None
+    if settings.label_texts is True:
+        return label_texts(settings.data)
+    path = Path(settings.label_texts)
+    try:
+        texts = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}.") from error
+    if not isinstance(texts, dict):
+        raise ValueError(f"{path} must hold an object: names of labels, and texts.")
+    return texts
+
+
 def build(settings, train):
     """The compiled model of a run."""
     tokenizer = settings.tokenizer
@@ -322,14 +341,18 @@ def build(settings, train):
     elif tokenizer and settings.tokenizer_settings:
         tokenizer = TextTokenizer(tokenizer, **settings.tokenizer_settings)
     task = TASKS[settings.task]
-    scheme = {"scheme": settings.scheme} if settings.task == "spans" else {}
+    if settings.task == "spans":
+        more = {"scheme": settings.scheme}
+    else:
+        texts = read_label_texts(settings)
+        more = {"labels": LabelSpace.fit(train.labels, texts=texts)}
     kind = ExpertClassifier if "experts" in settings.model_settings else task["model"]
     model = kind.for_data(
         train,
         settings.encoder,
         tokenizer,
         **{"dtype": settings.precision, **settings.encoder_settings},
-        **{**scheme, **settings.model_settings},
+        **{**more, **settings.model_settings},
     )
     steps = num_steps(settings, train)
     counted = model.loss_settings(settings.loss)

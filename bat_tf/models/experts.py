@@ -311,7 +311,7 @@ class ExpertClassifier(LabelModel):
         """
         check_number("name_likeness", strength, low=0)
         names = pipeline.text_examples(
-            self.labels.names, self.tokenizer, self.max_length
+            self.labels.texts, self.tokenizer, self.max_length
         )
         for number, head in enumerate(self._heads.heads):
             if not isinstance(head, LabelScores):

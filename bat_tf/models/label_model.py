@@ -233,8 +233,8 @@ def word_idf(tokens, tokenizer):
 
 
 def name_tokens(labels, tokenizer):
-    """The token ids of each label's name."""
-    return pipeline.text_examples(labels.names, tokenizer, 32)["token_ids"].to_list()
+    """The token ids of what each label is called, or means."""
+    return pipeline.text_examples(labels.texts, tokenizer, 32)["token_ids"].to_list()
 
 
 def start_from_counts(bias, labels):
