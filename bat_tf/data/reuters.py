@@ -88,9 +88,7 @@ def topic_texts(files):
         A dict from topics to texts.
 
     Example:
-        >>> lines = b"Balance of Payments (BOP)
-U.S. Dollar (DLR)
-"
+        >>> lines = b"Balance of Payments (BOP)\nU.S. Dollar (DLR)\n"
         >>> topic_texts([("cat-descriptions_120396.txt", lines)])
         {'bop': 'Balance of Payments (BOP)', 'dlr': 'U.S. Dollar (DLR)'}
     """
