@@ -89,14 +89,15 @@ def test_sparse_kernel_equals_the_dense_one():
         for layer in (dense, sparse):
             some = layer(ids, mask, labels=tf.constant(chosen))
             np.testing.assert_allclose(some, expected, rtol=1e-5)
-    gradients = []
-    for layer in (dense, sparse):
-        with tf.GradientTape() as tape:
-            total = tf.reduce_sum(tf.square(layer(ids, mask)))
-        gradients.append(
-            tf.convert_to_tensor(tape.gradient(total, layer.kernel.value)).numpy()
-        )
-    np.testing.assert_allclose(gradients[1], gradients[0][words, labels], rtol=1e-4)
+    for chosen in (None, tf.constant([2, 0]), tf.tile([[2, 0, 1]], (len(ids), 1))):
+        gradients = []
+        for layer in (dense, sparse):
+            with tf.GradientTape() as tape:
+                logits = layer(ids, mask, labels=chosen)
+                total = tf.reduce_sum(tf.square(logits))
+            gradient = tape.gradient(total, layer.kernel.value)
+            gradients.append(tf.convert_to_tensor(gradient).numpy())
+        np.testing.assert_allclose(gradients[1], gradients[0][words, labels], rtol=1e-4)
     again = keras.layers.deserialize(keras.layers.serialize(sparse))
     assert again.get_config() == sparse.get_config()
     with pytest.raises(ValueError, match="num_pairs"):

@@ -182,16 +182,18 @@ class SparseBagOfWords(BagOfWords):
         self.kernel.assign(weights[order])
 
     def call(self, token_ids, padding_mask, labels=None):
-        share = word_shares(token_ids, padding_mask, self.idf)
+        share = self.gain * word_shares(token_ids, padding_mask, self.idf)
         at = tf.where(share > 0)
         word, share = tf.gather_nd(token_ids, at), tf.gather_nd(share, at)
-        first = tf.gather(self.splits.value, word)
-        count = tf.gather(self.splits.value, word + 1) - first
+        kernel, splits = tf.convert_to_tensor(self.kernel), self.splits.value
         # The pairs of all words one after the other, and which word each is of.
-        owner = tf.repeat(tf.range(tf.size(word)), count)
-        before = tf.cumsum(count, exclusive=True)
-        pair = tf.range(tf.size(owner)) - tf.gather(before - first, owner)
-        column = tf.gather(self.pair_labels.value, pair)
+        first = tf.gather(splits, word)
+        count = tf.gather(splits, word + 1) - first
+        pair = tf.raw_ops.RaggedRange(
+            starts=first, limits=first + count, deltas=1, Tsplits=tf.int32
+        ).rt_dense_values
+        column = _rows(self.pair_labels.value, splits, word)
+        owner = _owners(count)
         width, shared = self.num_labels, None
         if labels is not None and len(labels.shape) == 1:
             # Pairs of other labels are left out before anything is summed.
@@ -200,19 +202,57 @@ class SparseBagOfWords(BagOfWords):
             kept = tf.where(column >= 0)[:, 0]
             column, owner = tf.gather(column, kept), tf.gather(owner, kept)
             pair = tf.gather(pair, kept)
-        weight = tf.gather(tf.convert_to_tensor(self.kernel), pair)
-        part = weight * tf.cast(tf.gather(self.gain * share, owner), weight.dtype)
+            weight = tf.stop_gradient(tf.gather(kernel, pair))
+        else:
+            weight = _rows(tf.stop_gradient(kernel), splits, word)
         # One flat index: a text's label.
         rows, width = (tf.cast(x, "int64") for x in (tf.shape(token_ids)[0], width))
-        index = tf.gather(at[:, 0], owner) * width + tf.cast(column, "int64")
-        logits = tf.math.unsorted_segment_sum(part, index, rows * width)
-        logits = self._add_bias(tf.reshape(logits, (rows, width)), shared)
+        begin = tf.gather(at[:, 0] * width, owner)
+        index = begin + tf.cast(column, "int64")
+        share = tf.cast(tf.gather(share, owner), weight.dtype)
+
+        @tf.custom_gradient
+        def summed(kernel):
+            logits = tf.math.unsorted_segment_sum(weight * share, index, rows * width)
+
+            def gradient(upstream):
+                parts = tf.gather(upstream, index) * share
+                return tf.math.unsorted_segment_sum(parts, pair, tf.size(kernel))
+
+            return logits, gradient
+
+        logits = tf.reshape(summed(kernel), (rows, width))
+        logits = self._add_bias(logits, shared)
         if shared is not None:
             return tf.ensure_shape(logits, (None, labels.shape[0]))
         return _of_some(tf.ensure_shape(logits, (None, self.num_labels)), labels)
 
     def get_config(self):
         return {**super().get_config(), "num_pairs": self.num_pairs}
+
+
+def _rows(values, splits, rows):
+    """Some rows of ragged values, one after the other; copied whole, not by element."""
+    return tf.raw_ops.RaggedGather(
+        params_nested_splits=[splits],
+        params_dense_values=values,
+        indices=rows,
+        OUTPUT_RAGGED_RANK=1,
+    ).output_dense_values
+
+
+def _owners(counts):
+    """The numbers 0, 1, 2 …, each as often as `counts` says.
+
+    `tf.repeat` does it by a mask as wide as the largest count.
+
+    >>> _owners(tf.constant([2, 0, 1])).numpy().tolist()
+    [0, 0, 2]
+    """
+    ends, total = tf.cumsum(counts), tf.reduce_sum(counts)
+    # The owner of a place is the number of those that ended before it.
+    ended = tf.math.unsorted_segment_sum(tf.ones_like(ends), ends, total + 1)
+    return tf.cumsum(ended)[:total]
 
 
 def _of_some(logits, labels):
