@@ -95,6 +95,23 @@ def test_cached_states_and_the_experts_above_them(tmp_path):
         low(stored)
 
 
+def test_of_a_frozen_encoder_the_layers_that_are_read_are_kept(tmp_path):
+    data, folder = documents(20), tmp_path / "states"
+    encoder = bat_tf.encoders.BertEncoder(
+        40, 8, d_ff=8, num_heads=2, num_layers=2, frozen_layers=2
+    )
+    experts = ["A-1", "D-2", "A-0"]
+    model = ExpertClassifier.for_data(data, encoder, experts=experts)
+    model.compile("adam", "zlpr")
+    settings = {"batch_size": 8, "validation_data": data, "verbose": 0}
+    model.fit(data, epochs=2, cache_backbone=folder, **settings)
+    (path,) = folder.iterdir()
+    assert np.load(path).shape[1] == 3 * 8
+    kept = model.scores(data, cache_backbone=folder)
+    np.testing.assert_allclose(model.scores(data), kept, atol=5e-3)
+    assert len(list(folder.iterdir())) == 1
+
+
 @pytest.mark.parametrize(
     "jit_compile", [True, pytest.param(False, marks=pytest.mark.slow)]
 )

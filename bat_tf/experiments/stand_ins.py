@@ -74,6 +74,7 @@ COOKING_EXPERTS = {
     "learning_rate": 0.002,
     "epochs": 4,
     "batch_size": 64,
+    "cache_backbone": "runs/cooking_states",
     "metrics": ["p@1", "p@5"],
     "monitor": "val_p@5",
     "train_metrics": False,

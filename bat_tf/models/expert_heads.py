@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from bat_tf._validation import sentence
-from bat_tf.data.pipeline import DOCUMENT_STATES
+from bat_tf.data.pipeline import DOCUMENT_STATES, TOKEN_STATES
 from bat_tf.layers.bag_of_words import BagOfWords, SparseBagOfWords
 from bat_tf.layers.label_attention import LabelAttention
 from bat_tf.layers.label_scores import LabelScores
@@ -67,9 +67,10 @@ class ExpertHeads:
             raise ValueError(sentence("experts", "one at least", self.names))
         self.drop = keras.layers.Dropout(dropout, name="head_dropout")
         self.pool = Pooling(pooling, name="pooling")
-        # The layers whose pooled states document experts read.
-        read = [layers for kind, layers in self.parsed if kind == "D"]
-        self.document_layers = sorted({layer for layers in read for layer in layers})
+        # The layers that are read, and those whose pooled states are.
+        self.layers = sorted({n for _, layers in self.parsed for n in layers})
+        documents = [layers for kind, layers in self.parsed if kind == "D"]
+        self.document_layers = sorted({n for layers in documents for n in layers})
         self.heads = []
         for number, (kind, layers) in enumerate(self.parsed, 1):
             if kind == "A":
@@ -86,13 +87,12 @@ class ExpertHeads:
         """The logits of all experts, [B, K, L] or of some labels [B, K, C]."""
         mask = inputs["padding_mask"]
         chosen = inputs.get("candidates", inputs.get("shortlist"))
-        given, logits = inputs.get(DOCUMENT_STATES), []
-        if given is None:
+        logits = []
+        if DOCUMENT_STATES in inputs:
+            documents = _apart(inputs[DOCUMENT_STATES], self.document_layers)
+        else:
             states = self._states(inputs)
             documents = self._pooled(states, mask)
-        else:
-            found = ops.split(given, len(self.document_layers), axis=-1)
-            documents = dict(zip(self.document_layers, found, strict=True))
         for (kind, layers), head in zip(self.parsed, self.heads, strict=True):
             if kind == "S":
                 logits.append(head(inputs["token_ids"], mask, labels=chosen))
@@ -114,26 +114,29 @@ class ExpertHeads:
         return self.heads[number].features(_beside([documents[n] for n in layers]))
 
     def frozen_part(self):
-        """The pooled states, where all that is read are those of a frozen encoder.
+        """What is read of an encoder that does not learn at all.
 
         Returns:
-            A `FrozenPart`, or None where more is read, or something learns.
+            A `FrozenPart`: the pooled states, if no expert reads more, or those of all
+            tokens, each of the layers that are read. None if something learns.
         """
-        only_documents = self.document_layers and all(k != "A" for k, _ in self.parsed)
-        fixed = self.pool.mode in ("first", "mean", "max")
-        if not (only_documents and fixed) or self.encoder.trainable_variables:
+        if self.encoder.trainable_variables or not self.layers:
             return None
+        only_documents = all(kind != "A" for kind, _ in self.parsed)
+        pooled = only_documents and self.pool.mode in ("first", "mean", "max")
 
-        def documents(inputs):
-            found = self._pooled(self._states(inputs), inputs["padding_mask"])
-            return _beside([found[layer] for layer in self.document_layers])
+        def states(inputs):
+            found = self._states(inputs)
+            if pooled:
+                found = self._pooled(found, inputs["padding_mask"])
+            return _beside([found[layer] for layer in self.layers])
 
         return FrozenPart(
-            DOCUMENT_STATES,
-            documents,
-            self.encoder.d_model * len(self.document_layers),
+            DOCUMENT_STATES if pooled else TOKEN_STATES,
+            states,
+            self.encoder.d_model * len(self.layers),
             self.encoder.non_trainable_variables,
-            (self.pool.mode, self.document_layers),
+            (self.pool.mode if pooled else "tokens", self.layers),
         )
 
     def _pooled(self, states, mask):
@@ -142,6 +145,8 @@ class ExpertHeads:
 
     def _states(self, inputs):
         """Layer → its states, once every layer that is read is among them."""
+        if TOKEN_STATES in inputs and not self.encoder.trainable_variables:
+            return _apart(inputs[TOKEN_STATES], self.layers)
         states = self.encoder(inputs)
         missing = self.depth + 1 - len(states)  # cached states begin further up
         for name, (_, layers) in zip(self.names, self.parsed, strict=True):
@@ -170,6 +175,12 @@ def words_head(num_labels, idf, num_pairs=None, trainable=True):
     if num_pairs is None:
         return BagOfWords(num_labels, idf, **settings)
     return SparseBagOfWords(num_labels, idf, num_pairs, **settings)
+
+
+def _apart(states, layers):
+    """Layer → its part of states that are side by side."""
+    found = ops.split(states, len(layers), axis=-1)
+    return dict(zip(layers, found, strict=True))
 
 
 def _beside(states):

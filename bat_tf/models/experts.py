@@ -417,10 +417,12 @@ class ExpertClassifier(LabelModel):
             return keras.Input((None,), name=name, dtype="int32")
         if name == pipeline.DOCUMENT_STATES:
             return keras.Input((self.frozen_part().width,), name=name)
+        if name == pipeline.TOKEN_STATES:
+            return keras.Input((None, self.frozen_part().width), name=name)
         return super().extra_input(name)
 
     def frozen_part(self):
-        """As in `TextModel`: pooled states alone, where nothing else is read."""
+        """As in `TextModel`; of a wholly frozen encoder, what experts read of it."""
         return self._heads.frozen_part() or super().frozen_part()
 
     def document_features(self, number):
