@@ -109,7 +109,9 @@ def loader(tmp_path_factory):
     return program
 
 
-@pytest.mark.parametrize("name", ["pages", "pieces", "news"])
+@pytest.mark.parametrize(
+    "name", ["pages", "pieces", pytest.param("news", marks=pytest.mark.slow)]
+)
 def test_loads_where_there_is_no_python(loader, name):
     folder, texts = served.folder(name), served.TEXTS
     libraries = []
@@ -181,7 +183,10 @@ def test_an_earlier_export_is_replaced_but_nothing_else(model, folder, tmp_path)
     '"The SavedModel could not be written to …: … Nothing was changed there. Free some '
     'space or choose another folder."; the export that was there still serves',
 )
-@pytest.mark.parametrize("leave", [0, 30_000, 200_000])
+@pytest.mark.parametrize(
+    "leave",
+    [30_000, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 200_000))],
+)
 def test_a_failed_export_leaves_the_old_one(model, folder, tmp_path, sees, leave):
     with faults.small_disk(tmp_path / "disk") as disk:
         target = disk.folder / "shop" / "1"

@@ -296,7 +296,10 @@ def test_callbacks_write_logs_and_history(tmp_path):
     assert "val_token-macro-f2" in (tmp_path / "history.csv").read_text()
 
 
-@pytest.mark.parametrize("parts", [[9], [2, 9], [1, 2, 9, 9]])
+@pytest.mark.parametrize(
+    "parts",
+    [[1, 2, 9, 9], *(pytest.param(p, marks=pytest.mark.slow) for p in ([9], [2, 9]))],
+)
 def test_patience_outlives_a_kill(tmp_path, parts):
     """However often it is cut off, a run that gets no better has three epochs."""
     for epochs in parts:
