@@ -13,7 +13,11 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
 # Left out of the default run for the time they take.
-SLOW = ("03_zlpr_in_your_own_model.ipynb", "05_reproduce.ipynb")
+SLOW = (
+    "02_long_tail_labels.ipynb",
+    "03_zlpr_in_your_own_model.ipynb",
+    "05_reproduce.ipynb",
+)
 
 
 @pytest.mark.parametrize(

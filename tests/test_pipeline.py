@@ -125,3 +125,19 @@ def test_thousands_of_labels_stay_ids_in_batches(tokenizer):
     found = {tuple(names[i] for i in row if i >= 0) for row in ids.numpy()}
     assert ids.dtype == tf.int32 and ids.shape == [3, 2]
     assert found == set(map(tuple, rows))
+
+
+def test_states_of_documents_are_padded_in_rows_alone(tokenizer):
+    data = TextDataset([Example("a lamp", labels=["x"]), Example("a", labels=[])])
+    labels = LabelSpace(["x"])
+    rows = pipeline.label_examples(data, tokenizer, labels, 16)
+    rows[pipeline.DOCUMENT_STATES] = tf.constant([[1.0, 2.0], [3.0, 4.0]], tf.float16)
+    fixed = {"batch_size": 4, "seed": 0, "fixed_shapes": True}
+    ((inputs, _),) = pipeline.label_batches(rows, tokenizer, **fixed)
+    states = inputs[pipeline.DOCUMENT_STATES]
+    assert states.shape == (4, 2) and states.dtype == tf.float32
+    for ids, state in zip(inputs["token_ids"].numpy(), states.numpy(), strict=True):
+        assert state.tolist() == ([1.0, 2.0] if (ids > 0).sum() == 2 else [3.0, 4.0])
+    none = {name: values[:0] for name, values in inputs.items()}
+    one = pipeline.one_row_at_least(none)
+    assert one[pipeline.DOCUMENT_STATES].numpy().tolist() == [[0.0, 0.0]]
