@@ -136,7 +136,7 @@ def test_of_a_frozen_encoder_pooled_states_are_all_that_is_kept(tmp_path, jit_co
     model.save(tmp_path / "model.keras")
     again = bat_tf.load(tmp_path / "model.keras")
     np.testing.assert_allclose(again.scores(data), model.scores(data), atol=1e-5)
-    # Another pooling has other states; one that learns has none that could be kept.
+    # Another pooling has other states; below one that learns, those of tokens are kept.
     for pooling in ("max", "attention"):
         other = ExpertClassifier.for_data(
             data, encoder, experts=["D-2"], pooling=pooling

@@ -417,8 +417,6 @@ class ExpertClassifier(LabelModel):
             return keras.Input((None,), name=name, dtype="int32")
         if name == pipeline.DOCUMENT_STATES:
             return keras.Input((self.frozen_part().width,), name=name)
-        if name == pipeline.TOKEN_STATES:
-            return keras.Input((None, self.frozen_part().width), name=name)
         return super().extra_input(name)
 
     def frozen_part(self):

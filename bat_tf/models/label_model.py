@@ -70,31 +70,19 @@ class LabelModel(TextModel):
             metric.threshold = self.cut
         return metric
 
-    def batches(
-        self,
-        dataset,
-        batch_size=32,
-        seed=None,
-        epoch=None,
-        cache=False,
-        share=None,
-        verbose=0,
-    ):
-        """The tf.data pipeline of a `TextDataset`; see `TextModel.batches`."""
-        self.check_data(dataset, "dataset")
+    def examples(self, dataset, training):
+        """Tokens and label ids."""
         # Training must know every label; what a model cannot know, it can be tested on.
-        unknown = "skip" if seed is None else "error"
-        examples = pipeline.label_examples(
+        unknown = "error" if training else "skip"
+        return pipeline.label_examples(
             dataset, self.tokenizer, self.labels, self.max_length, unknown
         )
+
+    def batched(self, examples, seed=None, **settings):
+        """See `pipeline.label_batches`; shapes are fixed in training alone."""
+        fixed = bool(self.jit_compile) and seed is not None
         return pipeline.label_batches(
-            self._cached(examples, cache, verbose),
-            self.tokenizer,
-            batch_size=batch_size,
-            seed=seed,
-            epoch=epoch,
-            fixed_shapes=bool(self.jit_compile) and seed is not None,
-            share=share,
+            examples, self.tokenizer, seed=seed, fixed_shapes=fixed, **settings
         )
 
     def score_batches(self, data, batch_size=64, cache_backbone=False):

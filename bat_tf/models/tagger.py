@@ -147,29 +147,17 @@ class BATTagger(TextModel):
         """The metric called `name`, for this model."""
         return metrics.get(name, tag_names=self.tags, scheme=self.scheme)
 
-    def batches(
-        self,
-        dataset,
-        batch_size=32,
-        seed=None,
-        epoch=None,
-        cache=False,
-        share=None,
-        verbose=0,
-    ):
-        """The tf.data pipeline of a `TextDataset`; see `TextModel.batches`."""
-        self.check_data(dataset, "dataset")
-        examples = pipeline.tag_examples(
+    def examples(self, dataset, training):
+        """Tokens and tags."""
+        return pipeline.tag_examples(
             dataset, self.tokenizer, self.kinds, self.scheme, self.max_length
         )
+
+    def batched(self, examples, **settings):
+        """See `pipeline.tag_batches`."""
+        fixed = bool(self.jit_compile)
         return pipeline.tag_batches(
-            self._cached(examples, cache, verbose),
-            self.tokenizer,
-            batch_size=batch_size,
-            seed=seed,
-            epoch=epoch,
-            fixed_shapes=bool(self.jit_compile),
-            share=share,
+            examples, self.tokenizer, fixed_shapes=fixed, **settings
         )
 
     def tag(self, texts, batch_size=32):

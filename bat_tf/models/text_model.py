@@ -139,7 +139,7 @@ class TextModel(keras.Model):
         """The Keras input of one of `extra_inputs`."""
         width = embedding_width(self.encoder)
         if name == pipeline.TOKEN_STATES:
-            width = self.encoder.backbone_width
+            width = self.frozen_part().width
         return keras.Input((None, width), name=name)
 
     def batches(
@@ -163,6 +163,22 @@ class TextModel(keras.Model):
             share: a `pipeline.Share` of every batch, for several workers.
             verbose: whether to show how far the backbone is, as in Keras.
         """
+        self.check_data(dataset, "dataset")
+        examples = self.examples(dataset, training=seed is not None)
+        return self.batched(
+            self._cached(examples, cache, verbose),
+            batch_size=batch_size,
+            seed=seed,
+            epoch=epoch,
+            share=share,
+        )
+
+    def examples(self, dataset, training):
+        """A `TextDataset` as tokens and targets, see `bat_tf.data.pipeline`."""
+        raise NotImplementedError
+
+    def batched(self, examples, **settings):
+        """The tf.data pipeline of what `examples` returned."""
         raise NotImplementedError
 
     def _cached(self, examples, cache, verbose=0):
