@@ -8,6 +8,7 @@ from bat_tf.experiments.run import (
     RunSettings,
     build_optimizer,
     read_label_texts,
+    read_task,
     run,
 )
 
@@ -78,6 +79,21 @@ def test_what_labels_mean_is_read_from_a_file(tmp_path):
         with pytest.raises(ValueError, match=f"texts.json {reason}"):
             read_label_texts(settings)
     assert read_label_texts(RunSettings.of(train="x")) is None
+
+
+def test_labels_are_texts_to_learn_from(tmp_path):
+    train, texts = tmp_path / "train.jsonl", tmp_path / "texts.json"
+    rows = [{"text": f"price {i}", "labels": ["C7"]} for i in range(10)]
+    train.write_text("\n".join(map(json.dumps, rows)))
+    texts.write_text('{"C7": "zinc"}')
+    settings = {"task": "labels", "train": str(train), "label_texts": str(texts)}
+    plain = read_task(RunSettings.of(**settings))
+    task = read_task(RunSettings.of(**settings, label_examples=True))
+    assert len(task.train) == len(plain.train) + 1
+    assert (task.train[-1].text, task.train[-1].labels) == ("zinc", ("C7",))
+    # It is no example that losses and thresholds could count on.
+    assert task.labels.counts.tolist() == [len(plain.train)]
+    assert len(task.valid) == len(plain.valid)
 
 
 def test_warm_up_scales_with_the_run_and_the_peak_stays():

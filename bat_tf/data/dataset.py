@@ -265,6 +265,25 @@ class TextDataset(Sequence):
         rows = zip(texts, csr_rows(labels, names), strict=True)
         return cls((Example(text, labels=row) for text, row in rows), name)
 
+    @classmethod
+    def of_labels(cls, labels, name="labels"):
+        """Makes a set of the labels themselves: what each is called has that label.
+
+        Beside training texts, it tells a model of labels that few texts have.
+
+        Args:
+            labels: a `LabelSpace`; its `texts` are taken.
+            name: what to call the set in reports.
+
+        Example:
+            >>> from bat_tf.data import LabelSpace
+            >>> labels = LabelSpace(["bop"], texts={"bop": "Balance of Payments"})
+            >>> TextDataset.of_labels(labels)[0].text
+            'Balance of Payments'
+        """
+        pairs = zip(labels.texts, labels.names, strict=True)
+        return cls((Example(text, labels=[label]) for text, label in pairs), name)
+
     def __len__(self):
         return len(self._examples)
 

@@ -9,13 +9,14 @@ import json
 import statistics
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import keras
 import yaml
 
 from bat_tf import distributed, encoders, losses, optimizers, training
 from bat_tf._validation import check_choice, sentence
-from bat_tf.data import LabelSpace, label_texts, read, splits
+from bat_tf.data import LabelSpace, TextDataset, label_texts, read, splits
 from bat_tf.data.files import atomic_write
 from bat_tf.models import BATTagger, ExpertClassifier, LabelClassifier
 from bat_tf.models.svm import SVMClassifier
@@ -62,6 +63,8 @@ class RunSettings:
         data_settings: options of `bat_tf.data.read` for all parts.
         label_texts: what labels mean whose names are codes: a JSON file, names → texts,
             or True for what comes with the set; see `LabelSpace`.
+        label_examples: whether what a label is called, or means, is also a text to
+            learn from, see `TextDataset.of_labels`.
         output: the run's folder.
         tokenizer: kind of tokens; None decides by the script of the texts. A backbone
             brings its own.
@@ -115,6 +118,7 @@ class RunSettings:
     min_label_count: int = 1
     data_settings: dict = dataclasses.field(default_factory=dict)
     label_texts: bool | str = False
+    label_examples: bool = False
     output: str = "runs/model"
     tokenizer: str | None = None
     tokenizer_settings: dict = dataclasses.field(default_factory=dict)
@@ -187,6 +191,22 @@ class RunSettings:
         return {"cache_backbone": self.cache_backbone} if kept else {}
 
 
+class Task(NamedTuple):
+    """What a run is about.
+
+    Attributes:
+        labels: `LabelSpace`, counted on the training part; None for spans.
+        train: what is learnt from.
+        valid: what the best epoch is chosen on.
+        test: what is reported on; may be None.
+    """
+
+    labels: LabelSpace | None
+    train: TextDataset
+    valid: TextDataset
+    test: TextDataset | None
+
+
 def run(settings, verbose="auto"):
     """Trains a model as the settings say, or continues where a kill stopped it.
 
@@ -201,28 +221,31 @@ def run(settings, verbose="auto"):
     # Workers find each other before anything else of TensorFlow runs.
     strategy = distributed.strategy(settings.cluster, settings.worker)
     if not distributed.is_chief(strategy):
-        train, valid, _ = read_parts(settings)
         folder = Path(settings.output)
-        return _fitted(settings, strategy, train, valid, folder, verbose), None
+        task = read_task(settings)
+        return _fitted(settings, strategy, task, folder, verbose), None
     folder = _open_folder(settings)
-    train, valid, test = read_parts(settings)
+    task = read_task(settings)
     report = {"settings": settings.to_dict()}
     started = time.perf_counter()
     if settings.encoder == "svm":
-        model = SVMClassifier.for_data(train, **settings.model_settings)
-        model.fit(train, validation_data=valid)
+        model = SVMClassifier.for_data(
+            task.train, labels=task.labels, **settings.model_settings
+        )
+        model.fit(task.train, validation_data=task.valid)
         report["best"] = {"epoch": 1}
     else:
         clock = EpochClock()
-        _fitted(settings, strategy, train, valid, folder, verbose, [clock])
-        model = _best(settings, valid, folder)
+        _fitted(settings, strategy, task, folder, verbose, [clock])
+        model = _best(settings, task.valid, folder)
         report["best"] = json.loads((folder / "best.json").read_text())
-        report["warmup_steps"] = warmup_steps(settings, num_steps(settings, train))
+        steps = num_steps(settings, task.train)
+        report["warmup_steps"] = warmup_steps(settings, steps)
         report["epoch_seconds"] = clock.median
     report["fit_seconds"] = round(time.perf_counter() - started, 1)
     report["model"] = model.describe()
     report["parameters"] = model.count_params()
-    for name, part in (("valid", valid), ("test", test)):
+    for name, part in (("valid", task.valid), ("test", task.test)):
         if part is not None:
             full = model.evaluate_report(
                 part, **settings.scoring, **settings.report_settings
@@ -258,14 +281,14 @@ class EpochClock(keras.callbacks.Callback):
         return round(statistics.median(counted), 2) if counted else None
 
 
-def _fitted(settings, strategy, train, valid, folder, verbose, callbacks=()):
+def _fitted(settings, strategy, task, folder, verbose, callbacks=()):
     """The model of the last epoch."""
     training.set_seed(settings.seed, deterministic=not settings.jit_compile)
     with distributed.lost_workers_named(strategy), strategy.scope():
-        model = build(settings, train)
+        model = build(settings, task.train, task.labels)
     model.fit(
-        train,
-        validation_data=valid,
+        task.train,
+        validation_data=task.valid,
         batch_size=settings.batch_size,
         epochs=settings.epochs,
         seed=settings.seed,
@@ -331,8 +354,25 @@ def read_label_texts(settings):
     return texts
 
 
-def build(settings, train):
-    """The compiled model of a run."""
+def read_task(settings):
+    """The `Task` of a run."""
+    train, valid, test = read_parts(settings)
+    if settings.task == "spans":
+        return Task(None, train, valid, test)
+    labels = LabelSpace.fit(train.labels, texts=read_label_texts(settings))
+    if settings.label_examples:
+        train = train + TextDataset.of_labels(labels)
+    return Task(labels, train, valid, test)
+
+
+def build(settings, train, labels=None):
+    """The compiled model of a run.
+
+    Args:
+        settings: `RunSettings`.
+        train: what it learns from.
+        labels: of a `Task`; None counts those of `train`.
+    """
     tokenizer = settings.tokenizer
     backbone = settings.encoder_settings.get("backbone")
     if backbone:
@@ -341,11 +381,8 @@ def build(settings, train):
     elif tokenizer and settings.tokenizer_settings:
         tokenizer = TextTokenizer(tokenizer, **settings.tokenizer_settings)
     task = TASKS[settings.task]
-    if settings.task == "spans":
-        more = {"scheme": settings.scheme}
-    else:
-        texts = read_label_texts(settings)
-        more = {"labels": LabelSpace.fit(train.labels, texts=texts)}
+    spans = settings.task == "spans"
+    more = {"scheme": settings.scheme} if spans else {"labels": labels}
     kind = ExpertClassifier if "experts" in settings.model_settings else task["model"]
     model = kind.for_data(
         train,
