@@ -65,6 +65,18 @@ def test_answer_is_the_mean_of_the_experts(vectors):
     assert np.isfinite(model.combine(extreme)).all()
 
 
+def test_answer_is_the_mean_of_the_logits():
+    data = documents(8)
+    settings = {"experts": ["D-1"], "averaging": "logits", **ENCODER}
+    model = ExpertClassifier.for_data(data, **settings)
+    logits = np.array([[[9.0, -1.0], [-3.0, 2.0]]], "float32")
+    np.testing.assert_allclose(model.combine(logits), [[3.0, 0.5]])
+    again = ExpertClassifier.from_config(model.get_config())
+    assert again.averaging == "logits"
+    with pytest.raises(ValueError, match="`averaging` must be one of"):
+        ExpertClassifier.for_data(data, **{**settings, "averaging": "votes"})
+
+
 def test_saved_exported_and_tuned(model, tmp_path):
     texts = documents(6, seed=2).texts
     model.fit_thresholds(documents(40, seed=1))

@@ -46,6 +46,7 @@ NO_PROBABILITIES = (
     "The loss of this model only ranks labels; its experts have no probabilities that "
     "could be compared. Train it with another loss, such as `zlpr` or `bce`."
 )
+AVERAGES = ("probabilities", "logits")
 # Above so many weights, the expert S has some pairs of words and labels alone.
 MOST_WEIGHTS = 2**24
 
@@ -64,7 +65,9 @@ class ExpertClassifier(LabelModel):
     | `S` | the words themselves, as TF-IDF | linear, `BagOfWords` or its sparse form |
 
     Each learns by itself from the loss, and a small term pays them for differing on
-    rare labels. A label's probability is the mean of the experts'.
+    rare labels. A label's probability is the mean of the experts'; with
+    `averaging="logits"` it is that of their mean logit, where an expert that is sure of
+    a label no longer outvotes one that all but rules it out.
 
     Scoring every label for every text is what training on tens of thousands of labels
     costs. With `candidates`, a training step scores so many of them: see
@@ -83,6 +86,8 @@ class ExpertClassifier(LabelModel):
         mode: `"individual"` or `"collaborative"`, see `ExpertLoss`.
         diversity: α of the term that pays experts for differing; 0 for none.
         diversity_start_epoch: when it begins.
+        averaging: `"probabilities"` as in the paper, or `"logits"`: what of the experts
+            is averaged in an answer. Training does not depend on it.
         candidates: labels that a training step scores; 0 is all of them.
         num_words: size of the vocabulary, for `candidates`; None is the tokenizer's.
         num_pairs: weights of the expert `S`, see `SparseBagOfWords`; None has one for
@@ -131,6 +136,7 @@ class ExpertClassifier(LabelModel):
         mode="individual",
         diversity=0.01,
         diversity_start_epoch=2,
+        averaging="probabilities",
         candidates=0,
         num_words=None,
         num_pairs=None,
@@ -143,6 +149,7 @@ class ExpertClassifier(LabelModel):
     ):
         labels = labels if isinstance(labels, LabelSpace) else LabelSpace(labels)
         check_choice("pooling", pooling, POOLINGS)
+        check_choice("averaging", averaging, AVERAGES)
         check_number("max_length", max_length, low=8, integer=True)
         if not len(labels):
             raise ValueError("`labels` must name one label at least. Received none.")
@@ -173,6 +180,7 @@ class ExpertClassifier(LabelModel):
         self.mode = mode
         self.diversity = diversity
         self.diversity_start_epoch = diversity_start_epoch
+        self.averaging = averaging
         self.candidates = candidates
         self.choose, self.num_words = None, num_words
         if candidates:
@@ -203,6 +211,7 @@ class ExpertClassifier(LabelModel):
         mode="individual",
         diversity=0.01,
         diversity_start_epoch=2,
+        averaging="probabilities",
         candidates=0,
         pairs_per_word=None,
         words_fitted=False,
@@ -227,6 +236,7 @@ class ExpertClassifier(LabelModel):
             mode: see the class.
             diversity: see the class.
             diversity_start_epoch: see the class.
+            averaging: see the class.
             candidates: see the class.
             pairs_per_word: labels that a word has weights for in the expert `S`, the
                 telling ones; None is all, or 1,000 where there are many.
@@ -269,6 +279,7 @@ class ExpertClassifier(LabelModel):
             mode=mode,
             diversity=diversity,
             diversity_start_epoch=diversity_start_epoch,
+            averaging=averaging,
             candidates=candidates,
             num_pairs=kernel and len(kernel[0]),
             words_fitted=words_fitted,
@@ -363,8 +374,8 @@ class ExpertClassifier(LabelModel):
         return super().take_loss(loss)
 
     def combine(self, outputs):
-        """The logits of the mean of the experts' probabilities: [B, K, L] → [B, L]."""
-        if self.score_scale is None:
+        """The logits of the experts' mean, see `averaging`: [B, K, L] → [B, L]."""
+        if self.score_scale is None or self.averaging == "logits":
             return ops.mean(outputs, axis=1)
         above = self.score_scale * (outputs - self.score_threshold)
         # logit(mean p) = log Σ p - log Σ (1 - p), without leaving the logarithms.
@@ -483,6 +494,7 @@ class ExpertClassifier(LabelModel):
             "mode": self.mode,
             "diversity": self.diversity,
             "diversity_start_epoch": self.diversity_start_epoch,
+            "averaging": self.averaging,
             "candidates": self.candidates,
             "num_words": self.num_words,
             "num_pairs": self.num_pairs,
