@@ -256,6 +256,23 @@ class TestWhatCounts:
             assert value == 0 and not gradient.any()
 
 
+@pytest.mark.parametrize("name", ["wce", "pbp", "cecla"])
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_counts_of_the_batch(name, jit_compile):
+    random = np.random.default_rng(0)
+    tags = np.array([[0, 0, 0, 1, -1], [0, 1, 2, -1, -1]])
+    logits = random.normal(0, 2, (2, 5, 4)).astype("float32")
+    loss = bat_tf.losses.get(name, class_counts="batch")
+    told = bat_tf.losses.get(name, class_counts=[4, 2, 1, 0])
+    found = cases.value_and_gradient(loss, tags, logits, jit_compile=jit_compile)
+    expected = cases.value_and_gradient(told, tags, logits)
+    for ours, theirs in zip(found, expected, strict=True):
+        cases.close(ours, theirs)
+    assert type(loss).from_config(loss.get_config()).class_counts == "batch"
+    empty = cases.value_and_gradient(loss, np.full((2, 5), -1), logits)
+    assert empty[0] == 0 and not empty[1].any()
+
+
 class TestReduction:
     tags = np.array([[0, 1, -1], [2, -1, -1]])
     logits = np.random.default_rng(0).normal(size=(2, 3, 3)).astype("float32")

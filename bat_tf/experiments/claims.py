@@ -233,6 +233,12 @@ CLAIMS = (
         ("v1",),
         ("macro F2",),
     ),
+    Claim(
+        "S0: class weights of the training part learn better than those of each batch.",
+        ("s0-weights-f1", "s0-weights-f2"),
+        ("training part",),
+        ("batch",),
+    ),
     Claim("S0: λ = 20 is the best factor for CLA.", ("s0-table9",), ("λ=20",)),
     Claim(
         "S0: the new losses mark more keywords than cross-entropy.",

@@ -291,18 +291,31 @@ def _own_tables():
         n: {"encoder_settings": value} if value else {} for n, value in parts.items()
     }
     base = {"paper": {**_EC_ZH, **_CLA}, "scores": _MACRO, **_ZH}
-    title, rows, columns = (
-        "Parts of BAT, left out or changed",
-        tuple(runs),
-        tuple(_MACRO),
-    )
-    yield Table("bat-ablation", title, rows, columns, runs=runs, **base)
+    title, columns = "Parts of BAT, left out or changed", tuple(_MACRO)
+    yield Table("bat-ablation", title, tuple(runs), columns, runs=runs, **base)
     pbp = loss_changes("PBP_{1,8}")
     quick = {**pbp, "schedule": "v2", "schedule_scale": 0.999}
     runs = {"PBP_{1,8}": pbp, "PBP_{1,8}, .999·v2": quick}
     title, note = "PBP_{1,8} with a rate of its own", "S0, section 4.3."
     columns = tuple(runs)
     yield Table("s0-pbp18", title, tuple(_MACRO), columns, runs=runs, note=note, **base)
+    rows = tuple(_FOUR)[1:]
+    counted = {
+        "training part": {},
+        "batch": {"loss_settings": {"class_counts": "batch"}},
+    }
+    for kind, score in (("F1", "token_macro_f1"), ("F2", "token_macro_f2")):
+        yield Table(
+            f"s0-weights-{kind.lower()}",
+            f"Macro {kind} with class weights of the training part and of each batch",
+            rows,
+            tuple(counted),
+            runs={**{row: _FOUR[row] for row in rows}, **counted},
+            score=score,
+            paper=_EC_ZH,
+            note="S0, appendix.",
+            **_ZH,
+        )
 
 
 # S1, balanced losses; S2, ZLPR; S3, ME-XML.

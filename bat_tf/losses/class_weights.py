@@ -17,6 +17,7 @@ class of the token: the negatives of a token together weigh as much as its posit
 
 import keras
 import numpy as np
+from keras import ops
 
 from bat_tf._validation import check_choice, sentence
 
@@ -77,23 +78,47 @@ def class_weights(class_counts, weighting="ee"):
     """
     check_choice("weighting", weighting, WEIGHTINGS)
     counts = np.asarray(check_counts(class_counts), dtype="float64")
-    size, total = len(counts), counts.sum()
-    positive, by_component, by_true_class = np.ones((3, size))
+    return _weights(counts, weighting, np)
+
+
+def _weights(counts, weighting, xp):
+    """The table [C, C] of float counts [C]; `xp` is NumPy or `keras.ops`."""
+    total = xp.maximum(xp.sum(counts), 1.0)
+    positive = by_component = by_true_class = xp.ones_like(counts)
     if weighting == "standard":
         positive, by_component = (total - counts) / total, counts / total
     elif weighting != "none":
-        positive = total / np.maximum(counts, 1)
+        positive = total / xp.maximum(counts, 1.0)
         if weighting == "ee":
-            by_component = total / np.maximum(total - counts, 1)
+            by_component = total / xp.maximum(total - counts, 1.0)
         else:
-            by_true_class = positive / (size - 1)
-    weights = np.outer(by_component, by_true_class)
-    np.fill_diagonal(weights, positive)
-    return weights
+            by_true_class = positive / (counts.shape[0] - 1)
+    on_diagonal = np.eye(counts.shape[0], dtype=bool)
+    return xp.where(on_diagonal, positive, xp.outer(by_component, by_true_class))
 
 
-def weight_table(num_classes, class_counts, weighting, negatives, positive_scale):
-    """Returns λ a and b as an array [true class, component]."""
+def weight_table(counts, weighting, negatives, positive_scale):
+    """Returns λ a and b as an array [true class, component], for checked counts.
+
+    Args:
+        counts: float array or tensor [C].
+        weighting: see `class_weights`.
+        negatives: `"none"` if the other components do not count.
+        positive_scale: λ.
+    """
+    xp = np if isinstance(counts, np.ndarray) else ops
+    table = xp.transpose(_weights(counts, weighting, xp))
+    others = xp.zeros_like(table) if negatives == "none" else table
+    return xp.where(np.eye(table.shape[0], dtype=bool), positive_scale * table, others)
+
+
+def is_batch(class_counts):
+    """Whether the tokens of each batch are to be counted."""
+    return isinstance(class_counts, str) and class_counts == "batch"
+
+
+def counts_for(num_classes, class_counts, weighting):
+    """Returns counts as a float array, or says that they do not fit the classes."""
     if weighting == "none":
         class_counts = [1] * num_classes
     elif class_counts is None:
@@ -104,12 +129,7 @@ def weight_table(num_classes, class_counts, weighting, negatives, positive_scale
             f"`y_pred`. Received: length {len(class_counts)}. Count the training "
             "tokens of every class of the model, also of those that never occur."
         )
-    table = class_weights(class_counts, weighting).T
-    diagonal = table.diagonal() * positive_scale
-    if negatives == "none":
-        table = 0.0 * table
-    table[range(num_classes), range(num_classes)] = diagonal
-    return table
+    return np.asarray(check_counts(class_counts), dtype="float64")
 
 
 def counts_needed(weighting):

@@ -39,7 +39,9 @@ from bat_tf.losses._reduction import mean, reduce
 from bat_tf.losses.class_weights import (
     WEIGHTINGS,
     check_counts,
+    counts_for,
     counts_needed,
+    is_batch,
     weight_table,
 )
 
@@ -73,7 +75,7 @@ def tag_loss(
             data: it makes the loss NaN.
         y_pred: logits `[B, T, C]`, C >= 2.
         class_counts: labelled training tokens per class, length C; needed unless
-            `weighting` is `"none"`.
+            `weighting` is `"none"`. `"batch"` counts the tokens of `y_true` instead.
         weighting: `"none"`, `"standard"`, `"ee"` or `"array"`; see `class_weights`.
         negatives: `"none"`, `"all"` or `"predicted"` (the largest logit, when it is
             not the true class; ties go to the lowest index).
@@ -120,9 +122,12 @@ def tag_loss(
     if gamma:
         # (1 - p_c)^γ and p_j^γ; a power of p itself has no gradient at 0 for γ < 1.
         terms = terms * ops.exp(gamma * ops.where(is_true, log_not_p, log_p))
-    weights = weight_table(
-        num_classes, class_counts, weighting, negatives, positive_scale
-    )
+    if is_batch(class_counts):
+        counted = ops.cast(ops.logical_and(is_true, known[..., None]), terms.dtype)
+        counts = ops.sum(ops.reshape(counted, (-1, num_classes)), axis=0)
+    else:
+        counts = counts_for(num_classes, class_counts, weighting)
+    weights = weight_table(counts, weighting, negatives, positive_scale)
     weights = ops.take(ops.cast(weights, terms.dtype), tag, axis=0)
     if negatives == "predicted":
         counts = ops.logical_or(is_true, is_top)
@@ -167,7 +172,9 @@ class TagLoss(keras.losses.Loss):
 
     Args:
         class_counts: labelled training tokens per class; needed unless `weighting` is
-            `"none"`. A class without tokens counts 0.
+            `"none"`. A class without tokens counts 0. `"batch"` counts those of each
+            batch anew, of which the paper says that it learns worse; of a batch that
+            replicas share, each counts its own part.
         weighting: `"none"`, `"standard"`, `"ee"` or `"array"`.
         negatives: `"none"`, `"all"` or `"predicted"`.
         gamma: focal exponent >= 0.
@@ -213,7 +220,8 @@ class TagLoss(keras.losses.Loss):
         self.from_logits = from_logits
         if class_counts is None and weighting != "none":
             raise ValueError(counts_needed(weighting))
-        self.class_counts = None if class_counts is None else check_counts(class_counts)
+        as_it_is = class_counts is None or is_batch(class_counts)
+        self.class_counts = class_counts if as_it_is else check_counts(class_counts)
 
     def __call__(self, y_true, y_pred, sample_weight=None):
         """Returns the loss of a batch, reduced over its valid tokens."""
