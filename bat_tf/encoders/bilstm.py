@@ -4,11 +4,11 @@ import keras
 from keras import ops
 
 from bat_tf._validation import sentence
-from bat_tf.layers.embeddings import TokenEmbedding
+from bat_tf.encoders.shell import StackedEncoder
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
-class BiLSTMEncoder(keras.layers.Layer):
+class BiLSTMEncoder(StackedEncoder):
     """Embeddings → layers of LSTM that read the text from both ends.
 
     With an `ExpertClassifier` of the expert `A-1` it is AttentionXML's model:
@@ -60,11 +60,10 @@ class BiLSTMEncoder(keras.layers.Layer):
         feature_sizes=None,
         **kwargs,
     ):
-        super().__init__(**kwargs)
         if d_model % 2:
             expected = "even: each direction has half of it"
             raise ValueError(sentence("d_model", expected, d_model))
-        self._settings = {
+        settings = {
             "vocabulary_size": vocabulary_size,
             "d_model": d_model,
             "embedding_width": embedding_width,
@@ -72,21 +71,14 @@ class BiLSTMEncoder(keras.layers.Layer):
             "embedding_dropout": embedding_dropout,
             "dropout": dropout,
             "word_dropout": word_dropout,
-            "feature_sizes": dict(feature_sizes or {}),
+            "feature_sizes": feature_sizes,
         }
-        self.d_model = d_model
-        self.embedding_width = embedding_width
-        shared = {"dtype": self.dtype_policy}
-        self.embedding = TokenEmbedding(
-            vocabulary_size,
-            embedding_width,
-            feature_sizes=feature_sizes,
-            positions=False,  # an LSTM knows what came before
-            dropout=embedding_dropout,
-            word_dropout=word_dropout,
-            name="embedding",
-            **shared,
+        super().__init__(**kwargs)
+        # An LSTM knows what came before: no positions.
+        self.embed(
+            settings, d_model, embedding_width, embedding_dropout, positions=False
         )
+        shared = {"dtype": self.dtype_policy}
         self.blocks = [
             keras.layers.Bidirectional(
                 keras.layers.LSTM(d_model // 2, return_sequences=True, **shared),
@@ -96,13 +88,6 @@ class BiLSTMEncoder(keras.layers.Layer):
             for number in range(1, num_layers + 1)
         ]
         self.drop = keras.layers.Dropout(dropout, **shared)
-
-    def build(self, shape):
-        self.embedding.build(shape)
-        width = self.embedding_width
-        for block in self.blocks:
-            block.build((None, None, width))
-            width = self.d_model
 
     def call(self, inputs, training=None):
         mask = ops.cast(inputs["padding_mask"], "bool")
@@ -114,6 +99,3 @@ class BiLSTMEncoder(keras.layers.Layer):
             mixed = ops.where(mask[..., None], mixed, ops.zeros_like(mixed))
             states.append(self.drop(mixed, training=training))
         return states
-
-    def get_config(self):
-        return {**super().get_config(), **self._settings}

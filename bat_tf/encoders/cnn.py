@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from bat_tf._validation import sentence
-from bat_tf.layers.embeddings import TokenEmbedding
+from bat_tf.encoders.shell import StackedEncoder
 from bat_tf.layers.mfsa import convolve
 
 
@@ -46,8 +46,8 @@ class Convolutions(keras.layers.Layer):
             self.kernels.append(kernel)
             self.biases.append(bias)
 
-    def call(self, x, padding_mask):
-        real = ops.expand_dims(padding_mask, -1)
+    def call(self, x, padding_mask, training=None):
+        real = ops.expand_dims(ops.cast(padding_mask, "bool"), -1)
         seen = ops.where(real, x, ops.zeros_like(x))
         found = [
             ops.relu(convolve(seen, kernel, bias))
@@ -61,7 +61,7 @@ class Convolutions(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
-class CNNEncoder(keras.layers.Layer):
+class CNNEncoder(StackedEncoder):
     """Embeddings → convolutions over time.
 
     With a `LabelClassifier` of `pooling="chunks"`, `hidden_width=512` and
@@ -113,8 +113,7 @@ class CNNEncoder(keras.layers.Layer):
         feature_sizes=None,
         **kwargs,
     ):
-        super().__init__(**kwargs)
-        self._settings = {
+        settings = {
             "vocabulary_size": vocabulary_size,
             "filters": filters,
             "kernel_sizes": list(kernel_sizes),
@@ -122,39 +121,17 @@ class CNNEncoder(keras.layers.Layer):
             "num_layers": num_layers,
             "dropout": dropout,
             "word_dropout": word_dropout,
-            "feature_sizes": dict(feature_sizes or {}),
+            "feature_sizes": feature_sizes,
         }
-        self.d_model = filters * len(self._settings["kernel_sizes"])
-        self.embedding_width = embedding_width
-        shared = {"dtype": self.dtype_policy}
-        self.embedding = TokenEmbedding(
-            vocabulary_size,
-            embedding_width,
-            feature_sizes=feature_sizes,
-            positions=False,
-            dropout=dropout,
-            word_dropout=word_dropout,
-            name="embedding",
-            **shared,
-        )
+        d_model = filters * len(settings["kernel_sizes"])
+        super().__init__(**kwargs)
+        self.embed(settings, d_model, embedding_width, dropout, positions=False)
         self.blocks = [
-            Convolutions(filters, kernel_sizes, name=f"convolutions_{number}", **shared)
+            Convolutions(
+                filters,
+                kernel_sizes,
+                name=f"convolutions_{number}",
+                dtype=self.dtype_policy,
+            )
             for number in range(1, num_layers + 1)
         ]
-
-    def build(self, shape):
-        self.embedding.build(shape)
-        width = self.embedding_width
-        for block in self.blocks:
-            block.build((None, None, width))
-            width = self.d_model
-
-    def call(self, inputs, training=None):
-        mask = ops.cast(inputs["padding_mask"], "bool")
-        states = [self.embedding(inputs, training=training)]
-        for block in self.blocks:
-            states.append(block(states[-1], mask))
-        return states
-
-    def get_config(self):
-        return {**super().get_config(), **self._settings}

@@ -1,4 +1,4 @@
-"""What the Transformer and its relatives share: embeddings, positions, a stack."""
+"""What encoders share that put blocks on embeddings: the stack, and its config."""
 
 import keras
 
@@ -6,8 +6,59 @@ from bat_tf._validation import check_number
 from bat_tf.layers.embeddings import TokenEmbedding
 
 
-class EncoderShell(keras.layers.Layer):
-    """Embeddings and positions → blocks.
+class StackedEncoder(keras.layers.Layer):
+    """Embeddings → `blocks`, which a subclass makes after it called `embed`.
+
+    Call arguments and returns: see `BATEncoder`.
+    """
+
+    def embed(
+        self, settings, d_model, embedding_width, embedding_dropout, positions=True
+    ):
+        """Makes the embeddings and keeps the config.
+
+        Args:
+            settings: the subclass' own arguments; they are its config.
+            d_model: width of the states.
+            embedding_width: width of the embeddings.
+            embedding_dropout: rate on them.
+            positions: whether the blocks have to be told where a token stands.
+        """
+        sizes = dict(settings["feature_sizes"] or {})
+        self._settings = {**settings, "feature_sizes": sizes}
+        self.d_model = d_model
+        self.embedding_width = embedding_width
+        self.embedding = TokenEmbedding(
+            settings["vocabulary_size"],
+            embedding_width,
+            feature_sizes=sizes,
+            positions=positions,
+            dropout=embedding_dropout,
+            word_dropout=settings["word_dropout"],
+            name="embedding",
+            dtype=self.dtype_policy,
+        )
+
+    def build(self, shape):
+        self.embedding.build(shape)
+        width = self.embedding_width
+        for block in self.blocks:
+            block.build((None, None, width))
+            width = self.d_model
+
+    def call(self, inputs, training=None):
+        states = [self.embedding(inputs, training=training)]
+        for block in self.blocks:
+            mask = inputs["padding_mask"]
+            states.append(block(states[-1], mask, training=training))
+        return states
+
+    def get_config(self):
+        return {**super().get_config(), **self._settings}
+
+
+class EncoderShell(StackedEncoder):
+    """What the Transformer and its relatives share: embeddings, positions, blocks.
 
     A subclass calls `stack` with what makes its blocks and with its own settings.
 
@@ -37,8 +88,7 @@ class EncoderShell(keras.layers.Layer):
         feature_sizes=None,
         **kwargs,
     ):
-        super().__init__(**kwargs)
-        self._settings = {
+        settings = {
             "vocabulary_size": vocabulary_size,
             "d_model": d_model,
             "d_ff": check_number("d_ff", d_ff, low=1, integer=True),
@@ -46,18 +96,10 @@ class EncoderShell(keras.layers.Layer):
             "num_layers": check_number("num_layers", num_layers, low=1, integer=True),
             "dropout": dropout,
             "word_dropout": word_dropout,
-            "feature_sizes": dict(feature_sizes or {}),
+            "feature_sizes": feature_sizes,
         }
-        self.d_model = d_model
-        self.embedding = TokenEmbedding(
-            vocabulary_size,
-            d_model,
-            feature_sizes=feature_sizes,
-            dropout=dropout,
-            word_dropout=word_dropout,
-            name="embedding",
-            dtype=self.dtype_policy,
-        )
+        super().__init__(**kwargs)
+        self.embed(settings, d_model, d_model, dropout)
 
     def stack(self, block, **settings):
         """Makes the blocks.
@@ -79,18 +121,3 @@ class EncoderShell(keras.layers.Layer):
             )
             for number in range(1, self._settings["num_layers"] + 1)
         ]
-
-    def build(self, shape):
-        self.embedding.build(shape)
-        for block in self.blocks:
-            block.build((None, None, self.d_model))
-
-    def call(self, inputs, training=None):
-        states = [self.embedding(inputs, training=training)]
-        for block in self.blocks:
-            mask = inputs["padding_mask"]
-            states.append(block(states[-1], mask, training=training))
-        return states
-
-    def get_config(self):
-        return {**super().get_config(), **self._settings}
