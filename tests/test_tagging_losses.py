@@ -256,8 +256,9 @@ class TestWhatCounts:
             assert value == 0 and not gradient.any()
 
 
-@pytest.mark.parametrize("name", ["wce", "pbp", "cecla"])
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(
+    ("name", "jit_compile"), cases.with_xla(["wce", "pbp", "cecla"], ["cecla"])
+)
 def test_counts_of_the_batch(name, jit_compile):
     random = np.random.default_rng(0)
     tags = np.array([[0, 0, 0, 1, -1], [0, 1, 2, -1, -1]])

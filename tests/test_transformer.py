@@ -22,6 +22,8 @@ VARIANTS = {
     "performer/softmax": {"features": "softmax", "num_features": 6},
     "informer": {"factor": 1},
 }
+# Those of products and sums alone.
+PLAIN = ("admin", "muse", "performer", "performer/softmax")
 every = pytest.mark.parametrize("variant", VARIANTS)
 
 
@@ -136,7 +138,14 @@ def test_half_precision(variant, precision):
     assert all(np.isfinite(part).all() for part in train_gradients(encoder, batch))
 
 
-@every
+@pytest.mark.parametrize(
+    "variant",
+    [
+        # What has choices to make in float16 is in the default run.
+        pytest.param(name, marks=[pytest.mark.slow] * (name in PLAIN))
+        for name in VARIANTS
+    ],
+)
 def test_fits_in_half_precision(variant):
     keras.utils.set_random_seed(1)
     batch = inputs(9, 6, 4, 2)
