@@ -48,6 +48,14 @@ def tokens(**changes):
     return model, pages(SIZE), pages(7, "valid")
 
 
+def batch_weights():
+    """Class weights that are counted in each batch."""
+    model, *data = tokens()
+    loss = bat_tf.losses.get("cecla", class_counts="batch")
+    model.compile(bat_tf.optimizers.AdamW(0.01, epsilon=1e-4), loss=loss)
+    return model, *data
+
+
 def batch_ratio():
     """DL2, and a linear layer that shares its second moment."""
     model = bat_tf.LabelClassifier.for_data(topics(SIZE), "cnn", words=True, **SMALL)
@@ -89,7 +97,7 @@ def patient():
     return model, *data
 
 
-CASES = (tokens, batch_ratio, experts, admin, resumed, patient)
+CASES = (tokens, batch_weights, batch_ratio, experts, admin, resumed, patient)
 CASES = {case.__name__: case for case in CASES}
 # Those with the callbacks of an ordinary run, and how patient it is.
 PATIENCE = {"tokens": 9, "resumed": 9, "patient": 2}

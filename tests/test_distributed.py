@@ -145,9 +145,9 @@ def test_two_replicas_in_one_process_train_as_one(tmp_path):
 
 @pytest.mark.slow
 def test_other_losses_and_encoders_too(tmp_path):
-    errors, codes = by_file(tmp_path, "experts,admin")
+    errors, codes = by_file(tmp_path, "experts,admin,batch_weights")
     assert codes == [0, 0], errors
-    for case in ("experts", "admin"):
+    for case in ("experts", "admin", "batch_weights"):
         same(results(tmp_path, case), alone(case))
 
 

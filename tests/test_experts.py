@@ -77,6 +77,13 @@ def test_answer_is_the_mean_of_the_logits():
         ExpertClassifier.for_data(data, **{**settings, "averaging": "votes"})
 
 
+def test_labels_of_a_word_say_nothing_without_words():
+    model = ExpertClassifier.for_data(
+        documents(8), experts=["D-1"], pairs_per_word=2, **ENCODER
+    )
+    assert model.num_pairs is None and model.idf is None
+
+
 def test_saved_exported_and_tuned(model, tmp_path):
     texts = documents(6, seed=2).texts
     model.fit_thresholds(documents(40, seed=1))

@@ -34,6 +34,7 @@ from bat_tf._numerics import (
     masked_sums,
     top_class,
 )
+from bat_tf._replicas import sum_over_replicas
 from bat_tf._validation import check_choice, check_number, sentence
 from bat_tf.losses._reduction import mean, reduce
 from bat_tf.losses.class_weights import (
@@ -123,17 +124,22 @@ def tag_loss(
         # (1 - p_c)^γ and p_j^γ; a power of p itself has no gradient at 0 for γ < 1.
         terms = terms * ops.exp(gamma * ops.where(is_true, log_not_p, log_p))
     if is_batch(class_counts):
-        counted = ops.cast(ops.logical_and(is_true, known[..., None]), terms.dtype)
-        counts = ops.sum(ops.reshape(counted, (-1, num_classes)), axis=0)
+        counts = _count(is_true, known)
     else:
         counts = counts_for(num_classes, class_counts, weighting)
     weights = weight_table(counts, weighting, negatives, positive_scale)
     weights = ops.take(ops.cast(weights, terms.dtype), tag, axis=0)
     if negatives == "predicted":
-        counts = ops.logical_or(is_true, is_top)
-        weights = ops.where(counts, weights, 0.0)
+        weights = ops.where(ops.logical_or(is_true, is_top), weights, 0.0)
     losses = -ops.sum(weights * terms, axis=-1)
     return ops.where(known, losses, ops.where(valid, float("nan"), 0.0))
+
+
+def _count(is_true, known):
+    """How many known tokens of the whole batch each class has: float32 [C]."""
+    counted = ops.logical_and(is_true, ops.expand_dims(known, -1))
+    counted = ops.reshape(ops.cast(counted, "float32"), (-1, is_true.shape[-1]))
+    return sum_over_replicas(ops.sum(counted, axis=0))[0]
 
 
 def _check_shapes(y_true, y_pred):
@@ -173,8 +179,7 @@ class TagLoss(keras.losses.Loss):
     Args:
         class_counts: labelled training tokens per class; needed unless `weighting` is
             `"none"`. A class without tokens counts 0. `"batch"` counts those of each
-            batch anew, of which the paper says that it learns worse; of a batch that
-            replicas share, each counts its own part.
+            batch anew, of which the paper says that it learns worse.
         weighting: `"none"`, `"standard"`, `"ee"` or `"array"`.
         negatives: `"none"`, `"all"` or `"predicted"`.
         gamma: focal exponent >= 0.

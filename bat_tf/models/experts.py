@@ -249,23 +249,20 @@ class ExpertClassifier(LabelModel):
         cls.check_data(train, "train")
         encoder, tokenizer = parts_for_data(train, encoder, tokenizer, encoder_settings)
         labels = labels if labels is not None else LabelSpace.fit(train.labels)
-        idf = pairs = None
         tokens = pipeline.text_examples(train.texts, tokenizer, max_length)
+        idf = names = pairs = kernel = None
         if "S" in experts:
-            idf = word_idf(tokens, tokenizer)
+            idf, names = word_idf(tokens, tokenizer), name_tokens(labels, tokenizer)
             if pairs_per_word is None and len(idf) * len(labels) > MOST_WEIGHTS:
                 pairs_per_word = 1000
         if candidates or pairs_per_word:
-            found = labels.csr(train.labels)
             pairs = word_label_pairs(
                 tokens["token_ids"],
-                found,
+                labels.csr(train.labels),
                 len(tokenizer.vocabulary),
                 pairs_per_word or 1,
             )
-        names = name_tokens(labels, tokenizer) if idf is not None else None
-        kernel = None
-        if pairs_per_word:
+        if names and pairs_per_word:
             kernel = pairs_with_names(pairs, names, idf, name_strength / GAIN)
         model = cls(
             encoder,
