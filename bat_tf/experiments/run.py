@@ -95,6 +95,8 @@ class RunSettings:
             the tokens for spans, micro F1 for labels.
         thresholds: for labels, what the best model's are fitted to the valid part by:
             `"none"` keeps the loss' own, `"global"` or `"per-label"`.
+        neighbours: training texts that vote in the answers of an `ExpertClassifier`,
+            see its `remember`; 0 is none.
         report_settings: of the reports on labels: `label_bounds` and so on, see
             `LabelReport.of_chunks`.
         train_metrics: whether the metrics are also taken of the training batches.
@@ -142,6 +144,7 @@ class RunSettings:
     metrics: list | None = None
     monitor: str | None = None
     thresholds: str = "none"
+    neighbours: int = 0
     train_metrics: bool = True
     report_settings: dict = dataclasses.field(default_factory=dict)
     patience: int | None = None
@@ -155,6 +158,10 @@ class RunSettings:
         check_choice("task", self.task, TASKS)
         check_choice("optimizer", self.optimizer, OPTIMIZERS)
         check_choice("thresholds", self.thresholds, THRESHOLDS)
+        if self.neighbours and "experts" not in self.model_settings:
+            remedy = "Name experts, such as `model_settings: {experts: [D-4]}`."
+            expected = "0 for a model without experts"
+            raise ValueError(sentence("neighbours", expected, self.neighbours, remedy))
         self.loss = self.loss or TASKS[self.task]["loss"]
         self.monitor = self.monitor or TASKS[self.task]["monitor"]
         if not self.data and not self.train:
@@ -237,7 +244,7 @@ def run(settings, verbose="auto"):
     else:
         clock = EpochClock()
         _fitted(settings, strategy, task, folder, verbose, [clock])
-        model = _best(settings, task.valid, folder)
+        model = _best(settings, task, folder)
         report["best"] = json.loads((folder / "best.json").read_text())
         steps = num_steps(settings, task.train)
         report["warmup_steps"] = warmup_steps(settings, steps)
@@ -302,12 +309,16 @@ def _fitted(settings, strategy, task, folder, verbose, callbacks=()):
     return model
 
 
-def _best(settings, valid, folder):
-    """The model of the best epoch."""
+def _best(settings, task, folder):
+    """The model of the best epoch, with what is added when training is over."""
     best = load(folder)
-    if settings.task == "labels" and settings.thresholds != "none":
+    if settings.neighbours:
+        best.remember(task.train, settings.neighbours, **settings.scoring)
+    tunes = settings.task == "labels" and settings.thresholds != "none"
+    if tunes:
         per_label = settings.thresholds == "per-label"
-        best.fit_thresholds(valid, per_label=per_label, **settings.scoring)
+        best.fit_thresholds(task.valid, per_label=per_label, **settings.scoring)
+    if tunes or settings.neighbours:
         training.save_model(best, folder / "best.keras")
     return best
 

@@ -7,6 +7,7 @@ from bat_tf.layers.embeddings import TokenEmbedding
 from bat_tf.layers.label_attention import LabelAttention
 from bat_tf.layers.label_scores import LabelScores
 from bat_tf.layers.mfsa import MultiFeatureSelfAttention
+from bat_tf.layers.neighbours import NeighbourVotes
 from bat_tf.layers.normalization import LayerNorm
 from bat_tf.layers.pooling import Pooling
 from bat_tf.layers.tournament import AttentionTournament, FeedForwardTournament
@@ -21,6 +22,7 @@ __all__ = [
     "LayerNorm",
     "MultiFeatureSelfAttention",
     "MultiHeadSelfAttention",
+    "NeighbourVotes",
     "Pooling",
     "SparseBagOfWords",
     "TokenEmbedding",

@@ -94,7 +94,7 @@ class BagOfWords(keras.layers.Layer):
         rows = ops.take(self.kernel, token_ids, axis=0)
         share = ops.cast(share, rows.dtype)
         logits = ops.squeeze(ops.matmul(share[:, None, :], rows), 1)
-        return _of_some(self._add_bias(logits), labels)
+        return of_some(self._add_bias(logits), labels)
 
     def _add_bias(self, logits, labels=None):
         if self.label_bias is None:
@@ -192,8 +192,8 @@ class SparseBagOfWords(BagOfWords):
         pair = tf.raw_ops.RaggedRange(
             starts=first, limits=first + count, deltas=1, Tsplits=tf.int32
         ).rt_dense_values
-        column = _rows(self.pair_labels.value, splits, word)
-        owner = _owners(count)
+        column = rows_of(self.pair_labels.value, splits, word)
+        owner = owners(count)
         width, shared = self.num_labels, None
         if labels is not None and len(labels.shape) == 1:
             # Pairs of other labels are left out before anything is summed.
@@ -204,7 +204,7 @@ class SparseBagOfWords(BagOfWords):
             pair = tf.gather(pair, kept)
             weight = tf.stop_gradient(tf.gather(kernel, pair))
         else:
-            weight = _rows(tf.stop_gradient(kernel), splits, word)
+            weight = rows_of(tf.stop_gradient(kernel), splits, word)
         # One flat index: a text's label.
         rows, width = (tf.cast(x, "int64") for x in (tf.shape(token_ids)[0], width))
         begin = tf.gather(at[:, 0] * width, owner)
@@ -225,13 +225,13 @@ class SparseBagOfWords(BagOfWords):
         logits = self._add_bias(logits, shared)
         if shared is not None:
             return tf.ensure_shape(logits, (None, labels.shape[0]))
-        return _of_some(tf.ensure_shape(logits, (None, self.num_labels)), labels)
+        return of_some(tf.ensure_shape(logits, (None, self.num_labels)), labels)
 
     def get_config(self):
         return {**super().get_config(), "num_pairs": self.num_pairs}
 
 
-def _rows(values, splits, rows):
+def rows_of(values, splits, rows):
     """Some rows of ragged values, one after the other; copied whole, not by element."""
     return tf.raw_ops.RaggedGather(
         params_nested_splits=[splits],
@@ -241,12 +241,12 @@ def _rows(values, splits, rows):
     ).output_dense_values
 
 
-def _owners(counts):
+def owners(counts):
     """The numbers 0, 1, 2 …, each as often as `counts` says.
 
     `tf.repeat` does it by a mask as wide as the largest count.
 
-    >>> _owners(tf.constant([2, 0, 1])).numpy().tolist()
+    >>> owners(tf.constant([2, 0, 1])).numpy().tolist()
     [0, 0, 2]
     """
     ends, total = tf.cumsum(counts), tf.reduce_sum(counts)
@@ -255,7 +255,7 @@ def _owners(counts):
     return tf.cumsum(ended)[:total]
 
 
-def _of_some(logits, labels):
+def of_some(logits, labels):
     """The columns of logits [B, L] of some labels: [C], or [B, C] for each text."""
     if labels is None:
         return logits

@@ -85,14 +85,38 @@ class ExpertHeads:
 
     def logits(self, inputs):
         """The logits of all experts, [B, K, L] or of some labels [B, K, C]."""
+        return self._logits(inputs, *self._read(inputs))
+
+    def logits_and_document(self, inputs):
+        """The logits of all experts, and what the first document expert reads."""
+        states, documents = self._read(inputs)
+        return self._logits(inputs, states, documents), self._first(documents)
+
+    def document(self, inputs):
+        """What the first document expert reads: [B, width]."""
+        return self._first(self._read(inputs)[1])
+
+    def _first(self, documents):
+        layers = self.parsed[self.first_document][1]
+        return _beside([documents[layer] for layer in layers])
+
+    @property
+    def first_document(self):
+        """The place of the first document expert, from 0; None if there is none."""
+        kinds = [kind for kind, _ in self.parsed]
+        return kinds.index("D") if "D" in kinds else None
+
+    def _read(self, inputs):
+        """The states of the layers that are read, and the pooled ones."""
+        if DOCUMENT_STATES in inputs:
+            return None, _apart(inputs[DOCUMENT_STATES], self.document_layers)
+        states = self._states(inputs)
+        return states, self._pooled(states, inputs["padding_mask"])
+
+    def _logits(self, inputs, states, documents):
         mask = inputs["padding_mask"]
         chosen = inputs.get("candidates", inputs.get("shortlist"))
         logits = []
-        if DOCUMENT_STATES in inputs:
-            documents = _apart(inputs[DOCUMENT_STATES], self.document_layers)
-        else:
-            states = self._states(inputs)
-            documents = self._pooled(states, mask)
         for (kind, layers), head in zip(self.parsed, self.heads, strict=True):
             if kind == "S":
                 logits.append(head(inputs["token_ids"], mask, labels=chosen))
@@ -110,7 +134,7 @@ class ExpertHeads:
         if kind != "D":
             expected = "the place of a document expert, D-…"
             raise ValueError(sentence("number", expected, self.names[number]))
-        documents = self._pooled(self._states(inputs), inputs["padding_mask"])
+        _, documents = self._read(inputs)
         return self.heads[number].features(_beside([documents[n] for n in layers]))
 
     def frozen_part(self):

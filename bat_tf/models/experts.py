@@ -28,6 +28,7 @@ from bat_tf.layers.bag_of_words import (
 from bat_tf.layers.candidates import CandidateLabels
 from bat_tf.layers.label_attention import LabelAttention
 from bat_tf.layers.label_scores import LabelScores
+from bat_tf.layers.neighbours import NeighbourVotes
 from bat_tf.layers.pooling import POOLINGS
 from bat_tf.losses import DocumentLoss, ExpertEpochs, ExpertLoss
 from bat_tf.losses.divergence import symmetric_kl
@@ -69,6 +70,9 @@ class ExpertClassifier(LabelModel):
     `averaging="logits"` it is that of their mean logit, where an expert that is sure of
     a label no longer outvotes one that all but rules it out.
 
+    After training, `remember` adds one more opinion that nothing has to be learnt for:
+    the labels of the training texts that are most like a text.
+
     Scoring every label for every text is what training on tens of thousands of labels
     costs. With `candidates`, a training step scores so many of them: see
     `CandidateLabels`. Validation and answers are over all labels, as without.
@@ -93,6 +97,7 @@ class ExpertClassifier(LabelModel):
         num_pairs: weights of the expert `S`, see `SparseBagOfWords`; None has one for
             every word and label.
         words_fitted: whether the expert `S` was fitted first and stays as it is.
+        memory: settings of the `NeighbourVotes` of a model that remembers texts.
         idf: as in `LabelClassifier`, for the expert `S`.
         score_scale: as in `LabelClassifier`.
         score_threshold: as in `LabelClassifier`.
@@ -141,6 +146,7 @@ class ExpertClassifier(LabelModel):
         num_words=None,
         num_pairs=None,
         words_fitted=False,
+        memory=None,
         idf=None,
         score_scale=1.0,
         score_threshold=0.0,
@@ -191,6 +197,9 @@ class ExpertClassifier(LabelModel):
             self.num_words = num_words
         self.num_pairs = num_pairs
         self.words_fitted = words_fitted
+        self.memory = None
+        if memory is not None:
+            self._make_memory(memory)
         self.idf = None if idf is None else np.asarray(idf, "float32").tolist()
 
     @classmethod
@@ -311,6 +320,88 @@ class ExpertClassifier(LabelModel):
         features = tfidf_matrix(token_ids, layer.idf)
         layer.set_linear(*separate_as_logits(features, labels))
 
+    @property
+    def first_document(self):
+        """The place of the first document expert, from 0; None if there is none."""
+        return self._heads.first_document
+
+    def remember(
+        self,
+        data,
+        neighbours=50,
+        temperature=0.03,
+        *,
+        batch_size=64,
+        cache_backbone=False,
+        verbose=0,
+    ):
+        """Adds the votes of the nearest of some texts to what the experts say.
+
+        Texts are as near as what the first document expert reads of them, see
+        `NeighbourVotes`. The votes count as one expert more in every answer; training
+        goes on without them. Where the encoder learns, call it when training is over.
+
+        Args:
+            data: a `TextDataset` with labels, usually the training part. Labels that
+                the model does not know are left out.
+            neighbours: how many vote; 0 forgets all texts.
+            temperature: lower hears the nearest ones more.
+            batch_size: texts a step.
+            cache_backbone: as in `fit`.
+            verbose: whether to show how far it is, as in Keras.
+        """
+        self.check_data(data, "data")
+        check_number("neighbours", neighbours, low=0, integer=True)
+        self._serving_function = self._each_expert = self.memory = None
+        if not neighbours:
+            return
+        if self.first_document is None:
+            remedy = "Words and attention have no state of a whole text."
+            expected = "with a document expert, D-…, to tell which texts are alike"
+            raise ValueError(sentence("experts", expected, self.experts, remedy))
+        labels = self.labels.csr(data.labels, unknown="skip")
+        if not labels.nnz:
+            expected = "texts with labels that the model knows"
+            raise ValueError(sentence("data", expected, data))
+        examples = pipeline.text_examples(data.texts, self.tokenizer, self.max_length)
+        examples = self._cached(examples, cache_backbone, verbose)
+        states = None
+        bar = keras.utils.Progbar(len(data), verbose=verbose, unit_name="text")
+        for rows, inputs in pipeline.text_batches(examples, self.tokenizer, batch_size):
+            network = self.network(self._heads.document, inputs)
+            found = network.predict_on_batch(inputs)
+            if states is None:
+                states = np.zeros((len(data), found.shape[1]), "float16")
+            states[rows] = found
+            bar.add(len(rows))
+        self._make_memory(
+            {
+                "width": states.shape[1],
+                "num_texts": len(data),
+                "num_tags": labels.nnz,
+                "neighbours": neighbours,
+                "temperature": temperature,
+            }
+        )
+        self.memory.remember(states, labels)
+
+    def _make_memory(self, settings):
+        self.memory = NeighbourVotes(len(self.labels), **settings, name="neighbours")
+        self.memory.build()
+        # Steps that were traced without it know nothing of it.
+        self.predict_function = self.test_function = None
+
+    def _logits(self, inputs, training, mask):
+        """As in `TextModel`; the votes of neighbours come last, but not in training."""
+        if self.memory is None or training:
+            return super()._logits(inputs, training, mask)
+        network = self.network(self._heads.logits_and_document, inputs)
+        logits, document = network(inputs, training=training)
+        chosen = inputs.get("shortlist")
+        votes = self.memory(document, labels=chosen) / (self.score_scale or 1.0)
+        votes = votes + (self.score_threshold or 0.0)
+        return ops.concatenate([logits, votes[:, None]], axis=1)
+
     def start_from_names(self, strength):
         """Lets document experts begin with how like a text is to the labels' names.
 
@@ -395,7 +486,8 @@ class ExpertClassifier(LabelModel):
             raise ValueError(NO_PROBABILITIES)
         texts = data.texts if isinstance(data, TextDataset) else check_texts(data)
         examples = pipeline.text_examples(texts, self.tokenizer, self.max_length)
-        pairs = list(itertools.combinations(range(len(self.experts)), 2))
+        experts = len(self.experts) + (self.memory is not None)
+        pairs = list(itertools.combinations(range(experts), 2))
         total = 0.0
         for _, inputs in pipeline.text_batches(examples, self.tokenizer, batch_size):
             logits = self._heads_on_batch(inputs)
@@ -478,6 +570,12 @@ class ExpertClassifier(LabelModel):
         callbacks = [*(callbacks or []), ExpertEpochs()]
         return super().fit(*args, callbacks=callbacks, **kwargs)
 
+    def _memory_settings(self):
+        if self.memory is None:
+            return None
+        names = ("width", "num_texts", "num_tags", "neighbours", "temperature")
+        return {name: getattr(self.memory, name) for name in names}
+
     def get_config(self):
         return {
             "encoder": keras.saving.serialize_keras_object(self.encoder),
@@ -496,6 +594,7 @@ class ExpertClassifier(LabelModel):
             "num_words": self.num_words,
             "num_pairs": self.num_pairs,
             "words_fitted": self.words_fitted,
+            "memory": self._memory_settings(),
             "idf": self.idf,
             **self.score_config(),
             "name": self.name,

@@ -6,7 +6,6 @@ import tensorflow as tf
 from bat_tf._validation import check_number, check_texts, sentence
 from bat_tf.data import pipeline
 from bat_tf.data.dataset import TextDataset
-from bat_tf.models.expert_heads import parse_expert
 
 
 class Shortlist:
@@ -40,13 +39,11 @@ class Shortlist:
         faiss = _import_faiss()
         check_number("size", size, low=1, integer=True)
         self.size = min(size, len(model.labels))
-        depth = len(model.encoder.blocks)
-        kinds = [parse_expert(name, depth)[0] for name in model.experts]
-        if "D" not in kinds:
+        number = model.first_document
+        if number is None:
             remedy = "The words and the attention have no rows to search by."
             expected = "a model with a document expert, D-…"
             raise ValueError(sentence("model", expected, model.experts, remedy))
-        number = kinds.index("D")
         head = model.get_layer(f"document_{number + 1}")
         rows = np.asarray(head.label_kernel), np.asarray(head.label_bias)[:, None]
         rows = np.concatenate(rows, axis=1)
@@ -54,7 +51,7 @@ class Shortlist:
         # astray: with it, the longest rows are everybody's neighbours.
         rows = np.ascontiguousarray(rows - rows.mean(axis=0), "float32")
         self.model = model
-        self.words = model.get_layer("words") if "S" in kinds else None
+        self.words = model.get_layer("words") if "S" in model.experts else None
         self.features = model.document_features(number)
         self.index = faiss.IndexHNSWFlat(
             rows.shape[1], links, faiss.METRIC_INNER_PRODUCT

@@ -125,15 +125,24 @@ class TextModel(keras.Model):
         return self._logits(some, training, mask)[:rows]
 
     def _logits(self, inputs, training, mask):
-        extra = frozenset(inputs) & frozenset(self.extra_inputs)
-        if not extra:
+        if not self._extra(inputs):
             return super().call(inputs, training=training, mask=mask)
-        if extra not in self._networks:
+        return self.network(self._network, inputs)(inputs, training=training)
+
+    def _extra(self, inputs):
+        return frozenset(inputs) & frozenset(self.extra_inputs)
+
+    def network(self, function, inputs):
+        """The Keras model of a function of inputs such as these.
+
+        It is made of the same layers as this model, and kept out of sight of saving.
+        """
+        key = function, self._extra(inputs)
+        if key not in self._networks:
             symbols = model_inputs(self.tokenizer)
-            symbols |= {name: self.extra_input(name) for name in extra}
-            # Made of the same layers, and kept out of sight of saving.
-            self._networks[extra] = keras.Model(symbols, self._network(symbols))
-        return self._networks[extra](inputs, training=training)
+            symbols |= {name: self.extra_input(name) for name in key[1]}
+            self._networks[key] = keras.Model(symbols, function(symbols))
+        return self._networks[key]
 
     def extra_input(self, name):
         """The Keras input of one of `extra_inputs`."""
