@@ -215,7 +215,7 @@ def reproduce(
     if list_tables or not table:
         for one in papers.TABLES.values():
             what = one.why_not or f"{len(one.places)} runs"
-            line = f"[bold]{one.id:<13}[/]{escape(one.title)} [dim]({escape(what)})[/]"
+            line = f"[bold]{one.id:<14}[/]{escape(one.title)} [dim]({escape(what)})[/]"
             console.print(line, highlight=False, soft_wrap=True)
         return
     plan = papers.TABLES[check_choice("table", table, papers.TABLES)]

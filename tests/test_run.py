@@ -1,5 +1,6 @@
 import json
 
+import numpy as np
 import pytest
 import tiny
 import yaml
@@ -11,6 +12,7 @@ from bat_tf.experiments.run import (
     read_task,
     run,
 )
+from bat_tf.serving import load
 
 
 @pytest.fixture
@@ -94,6 +96,32 @@ def test_labels_are_texts_to_learn_from(tmp_path):
     # It is no example that losses and thresholds could count on.
     assert task.labels.counts.tolist() == [len(plain.train)]
     assert len(task.valid) == len(plain.valid)
+
+
+def test_neighbours_vote_in_the_model_that_is_kept(tmp_path):
+    train = tmp_path / "train.jsonl"
+    rows = [
+        {"text": text, "labels": [label]}
+        for text, label in (("oil and gas", "energy"), ("rain and wind", "weather"))
+    ]
+    train.write_text("\n".join(map(json.dumps, rows * 10)))
+    settings = RunSettings.of(
+        task="labels",
+        train=str(train),
+        output=str(tmp_path / "run"),
+        encoder_settings={"num_layers": 1, "d_model": 16},
+        model_settings={"experts": ["D-1"], "averaging": "logits"},
+        neighbours=3,
+        thresholds="global",
+        epochs=1,
+    )
+    model, _ = run(settings, verbose=0)
+    again = load(tmp_path / "run")
+    assert again.memory.num_texts == 18 and again.memory.neighbours == 3
+    assert again.label("rain and wind", top_k=1)[0][0] == "weather"
+    np.testing.assert_allclose(again.scores(["oil"]), model.scores(["oil"]), atol=1e-5)
+    with pytest.raises(ValueError, match="`neighbours` must be 0 for a model without"):
+        RunSettings.of(train="x", task="labels", neighbours=3)
 
 
 def test_warm_up_scales_with_the_run_and_the_peak_stays():

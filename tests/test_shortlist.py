@@ -45,6 +45,17 @@ def test_scores_are_those_of_the_model(model):
     assert all(len(set(row)) == 3 for row in ids)
 
 
+def test_neighbours_vote_on_the_shortlist_too(model):
+    texts = documents(12, seed=1).texts
+    model.remember(documents(20))
+    exact = model.scores(texts)
+    ids, logits = Shortlist(model, size=40).top_k(texts, 3)
+    model.remember(documents(20), neighbours=0)
+    expected = np.take_along_axis(exact, ids, axis=1)
+    np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-4)
+    assert np.abs(model.scores(texts) - exact).max() > 0.1
+
+
 def test_recall(model):
     test = documents(30, seed=2)
     assert Shortlist(model, size=60).recall(test, 1) > 0.95

@@ -44,8 +44,8 @@ class NeighbourVotes(keras.layers.Layer):
         >>> import scipy.sparse
         >>> layer = NeighbourVotes(2, width=2, num_texts=2, num_tags=2)
         >>> layer.remember(np.eye(2), scipy.sparse.csr_matrix(np.eye(2)))
-        >>> layer(np.array([[1.0, 0.1]])).numpy().round(1).tolist()
-        [[6.9, -6.9]]
+        >>> layer(np.array([[1.0, 0.1]])).numpy().round().tolist()
+        [[7.0, -7.0]]
 
     Reference:
         Khandelwal et al., Generalization through Memorization: Nearest Neighbor

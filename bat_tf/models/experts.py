@@ -331,7 +331,7 @@ class ExpertClassifier(LabelModel):
         neighbours=50,
         temperature=0.03,
         *,
-        batch_size=64,
+        batch_size=256,
         cache_backbone=False,
         verbose=0,
     ):
@@ -352,7 +352,8 @@ class ExpertClassifier(LabelModel):
         """
         self.check_data(data, "data")
         check_number("neighbours", neighbours, low=0, integer=True)
-        self._serving_function = self._each_expert = self.memory = None
+        self.memory = None
+        self._trace_anew()
         if not neighbours:
             return
         if self.first_document is None:
@@ -388,8 +389,11 @@ class ExpertClassifier(LabelModel):
     def _make_memory(self, settings):
         self.memory = NeighbourVotes(len(self.labels), **settings, name="neighbours")
         self.memory.build()
-        # Steps that were traced without it know nothing of it.
+
+    def _trace_anew(self):
+        """Forgets functions that were traced with another memory, or with none."""
         self.predict_function = self.test_function = None
+        self._serving_function = self._each_expert = None
 
     def _logits(self, inputs, training, mask):
         """As in `TextModel`; the votes of neighbours come last, but not in training."""
