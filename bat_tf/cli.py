@@ -98,7 +98,7 @@ def train(
     scheme: Annotated[str | None, typer.Option(help="bio or plain.")] = None,
     loss: Annotated[str | None, typer.Option(help="pbp, ce … or zlpr, db …")] = None,
     thresholds: Annotated[
-        str | None, typer.Option(help="Of labels: none, global or per-label.")
+        str | None, typer.Option(help="Of labels: none, global, by-count or per-label.")
     ] = None,
     optimizer: Annotated[str | None, typer.Option(help="adamw or bat.")] = None,
     epochs: int | None = None,
@@ -302,6 +302,9 @@ def tune(
     per_label: Annotated[
         bool, typer.Option(help="A threshold for each label that is not too rare.")
     ] = False,
+    by_count: Annotated[
+        bool, typer.Option(help="Thresholds by how many training texts a label had.")
+    ] = False,
     beta: Annotated[float, typer.Option(help="Weight of recall in F.")] = 1.0,
 ):
     """Fit the thresholds of a label classifier, and save them with it."""
@@ -313,7 +316,9 @@ def tune(
         )
     dataset = bat_tf.data.read(data, split=split)
     before = loaded.evaluate_report(dataset).values
-    fitted = loaded.fit_thresholds(dataset, per_label=per_label, beta=beta)
+    fitted = loaded.fit_thresholds(
+        dataset, per_label=per_label, by_count=by_count, beta=beta
+    )
     after = loaded.evaluate_report(dataset).values
     path = Path(model)
     save_model(loaded, path / "best.keras" if path.is_dir() else path)

@@ -13,6 +13,8 @@ from bat_tf._validation import check_choice, check_number, sentence
 
 # What the balanced losses search, over probabilities.
 PAPER_GRID = tuple(round(0.40 + 0.01 * step, 2) for step in range(21))
+# How much lower the threshold of a label may be that is e times as rare.
+SLOPES = tuple(round(0.05 * step, 2) for step in range(21))
 _LARGEST = float(np.finfo("float32").max)
 _MOST_POINTS = 10_000
 _MOST_SCORES = 2**23
@@ -110,6 +112,7 @@ def fit_threshold(
     labels,
     *,
     per_label=False,
+    label_counts=None,
     beta=1.0,
     average="micro",
     grid=None,
@@ -123,10 +126,15 @@ def fit_threshold(
     way between them, so that rounding does not change what is chosen. Of equally good
     thresholds the lowest is taken.
 
+    A model that has seen a label a few times is seldom sure of it. With `label_counts`
+    the threshold of a label that n training documents have is a + b log(n / the most):
+    two numbers, which few validation documents can tell, and the rare labels that these
+    lack get a threshold of their own all the same.
+
     With `per_label=True` each label gets the threshold with its own best F score, which
     also makes macro F the best. Labels with few validation documents would fit noise:
-    they get the threshold that is best for all labels together, as do labels that the
-    data lack.
+    they get the threshold that is best for all labels together, or for labels of their
+    count, as do labels that the data lack.
 
     Args:
         scores: `[N, L]`, logits or probabilities or any other scores; the thresholds
@@ -134,6 +142,8 @@ def fit_threshold(
         labels: N rows in any shape: multi-hot (float or bool), ids (integers, -1 where
             empty), ragged, or SciPy sparse.
         per_label: one threshold for each label instead of one for all.
+        label_counts: `[L]`, training documents of each label: thresholds that depend on
+            these, in logits; None for one threshold for all.
         beta: weight of recall against precision.
         average: what the threshold for all is best in, `"micro"` or `"macro"` F.
         grid: thresholds to choose from, in ascending order, or `"paper"` for 0.40,
@@ -167,22 +177,41 @@ def fit_threshold(
     check_number("shrinkage", shrinkage, low=0)
     scores, labels = _checked(scores, labels)
     grid = _as_grid(grid)
-    if grid is not None:
-        value = _best_of_grid(scores, labels, grid, beta, average, widen)
-    elif average == "micro":
-        value = _best_micro_cut(scores, labels, beta)
+
+    def for_all(scores):
+        if grid is not None:
+            return _best_of_grid(scores, labels, grid, beta, average, widen)
+        if average == "micro":
+            return _best_micro_cut(scores, labels, beta)
+        return _best_macro_cut(scores, labels, beta)
+
+    def score(value):
+        true, chosen, both = _counts(labels, Thresholds(value).apply(scores))
+        return _mean_f(both, chosen, true, beta, average)
+
+    if label_counts is None:
+        value = for_all(scores)
     else:
-        value = _best_macro_cut(scores, labels, beta)
+        rarity = _rarity(label_counts, scores.shape[1])
+        tried = [b * rarity + for_all(scores - b * rarity) for b in SLOPES]
+        value = max(tried, key=score)
     if per_label:
         positives = labels.sum(axis=0)
         own = _own_thresholds(scores, labels, beta, grid)
         pull = shrinkage / np.maximum(shrinkage + positives, 1)
         own = pull * value + (1 - pull) * own
         value = np.where(positives < max(min_positives, 1), value, own)
-    fitted = Thresholds(value)
-    true, chosen, both = _counts(labels, fitted.apply(scores))
-    score = _mean_f(both, chosen, true, beta, average)
-    return Thresholds(value, float(score))
+    return Thresholds(value, float(score(value)))
+
+
+def _rarity(label_counts, num_labels):
+    """log(n / the most) of each label, in float32."""
+    counts = np.asarray(label_counts, "float64")
+    if counts.shape != (num_labels,) or not (counts >= 0).all() or not counts.any():
+        expected = f"{num_labels} numbers, one for each label, none below 0"
+        raise ValueError(sentence("label_counts", expected, label_counts))
+    counts = np.maximum(counts, 0.5)
+    return np.log(counts / counts.max()).astype("float32")
 
 
 def _own_thresholds(scores, labels, beta, grid):

@@ -74,6 +74,51 @@ def test_each_label_gets_its_best(seed, beta, levels):
             cases.close(found, max(tried), 1e-9)
 
 
+def test_threshold_by_how_frequent_a_label_is():
+    """Scores that are lower by 0.4 a factor e of rarity: the slope is found."""
+    random = np.random.default_rng(0)
+    counts = np.array([1000, 300, 100, 30, 10, 3])
+    labels = random.random((4000, 6)) < np.array([0.4, 0.2, 0.1, 0.05, 0.02, 0.01])
+    rarity = np.log(counts / 1000)
+    scores = 4 * labels - 2 + random.normal(0, 0.8, labels.shape) + 0.4 * rarity
+    one = fit_threshold(scores, labels)
+    fitted = fit_threshold(scores, labels, label_counts=counts)
+    slope = np.diff(fitted.values) / np.diff(rarity)
+    np.testing.assert_allclose(slope, slope[0], rtol=1e-3)
+    assert 0.25 <= slope[0] <= 0.55
+    assert fitted.score > one.score
+    chosen = fitted.apply(scores)
+    assert fitted.score == pytest.approx(f_score(labels, chosen))
+    assert f_score(labels, chosen, average="macro") > 1.05 * f_score(
+        labels, one.apply(scores), average="macro"
+    )
+    # Labels that validation lacks have one too; so do those without any document.
+    absent = fit_threshold(
+        np.pad(scores, [(0, 0), (0, 2)], constant_values=-9),
+        np.pad(labels, [(0, 0), (0, 2)]),
+        label_counts=[*counts, 3, 0],
+        per_label=True,
+    ).values
+    assert absent[-1] < absent[-2] < absent[0]
+
+
+@given(st.integers(0, 99), st.sampled_from(["micro", "macro"]))
+@settings(max_examples=20, deadline=None)
+def test_thresholds_by_count_are_never_worse_than_one(seed, average):
+    scores, labels = random_data(seed)
+    one = fit_threshold(scores, labels, average=average)
+    several = fit_threshold(
+        scores, labels, average=average, label_counts=[50, 20, 5, 1]
+    )
+    assert several.score >= one.score - 1e-6
+
+
+@pytest.mark.parametrize("counts", [[1, 2], [1, 2, 3, -1], [0, 0, 0, 0], [[1] * 4]])
+def test_counts_that_are_none(counts):
+    with pytest.raises(ValueError, match="`label_counts` must be 4 numbers, one for"):
+        fit_threshold(*random_data(0), label_counts=counts)
+
+
 @settings(max_examples=20)
 @given(st.integers(0, 999), st.sampled_from(["micro", "macro"]))
 def test_grid_is_searched_as_a_loop_would(seed, average):

@@ -24,7 +24,7 @@ from bat_tf.serving import load
 from bat_tf.text import TextTokenizer
 
 OPTIMIZERS = ("bat", "adamw")
-THRESHOLDS = ("none", "global", "per-label")
+THRESHOLDS = ("none", "global", "by-count", "per-label")
 # What a run does unless its settings say otherwise.
 TASKS = {
     "spans": {
@@ -94,7 +94,8 @@ class RunSettings:
         monitor: score of the valid part that picks the best epoch; None is macro F2 of
             the tokens for spans, micro F1 for labels.
         thresholds: for labels, what the best model's are fitted to the valid part by:
-            `"none"` keeps the loss' own, `"global"` or `"per-label"`.
+            `"none"` keeps the loss' own; `"global"`, `"by-count"`, by how many training
+            texts a label has, or `"per-label"`, see `bat_tf.thresholds.fit_threshold`.
         neighbours: training texts that vote in the answers of an `ExpertClassifier`,
             see its `remember`; 0 is none.
         report_settings: of the reports on labels: `label_bounds` and so on, see
@@ -316,8 +317,12 @@ def _best(settings, task, folder):
         best.remember(task.train, settings.neighbours, **settings.scoring)
     tunes = settings.task == "labels" and settings.thresholds != "none"
     if tunes:
-        per_label = settings.thresholds == "per-label"
-        best.fit_thresholds(task.valid, per_label=per_label, **settings.scoring)
+        best.fit_thresholds(
+            task.valid,
+            per_label=settings.thresholds == "per-label",
+            by_count=settings.thresholds == "by-count",
+            **settings.scoring,
+        )
     if tunes or settings.neighbours:
         training.save_model(best, folder / "best.keras")
     return best

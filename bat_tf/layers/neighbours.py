@@ -103,14 +103,18 @@ class NeighbourVotes(keras.layers.Layer):
         """
         if not self.built:
             self.build()
-        states = np.asarray(states, "float32")
+        states = np.asarray(states)
         expected = (self.num_texts, self.width), (self.num_texts, self.num_labels)
         if (states.shape, labels.shape) != expected or labels.nnz != self.num_tags:
             found = (states.shape, labels.shape, labels.nnz)
             expected = f"of the shapes {expected}, with {self.num_tags} labels"
             raise ValueError(sentence("states", expected, found))
-        norm = np.linalg.norm(states, axis=1, keepdims=True)
-        self.keys.assign(states / np.where(norm > 0, norm, 1))
+        keys = np.zeros(states.shape, "float16")
+        for start in range(0, len(states), CHUNK):
+            part = states[start : start + CHUNK].astype("float32")
+            norm = np.linalg.norm(part, axis=1, keepdims=True)
+            keys[start : start + CHUNK] = part / np.where(norm > 0, norm, 1)
+        self.keys.assign(keys)
         self.splits.assign(labels.indptr)
         self.text_labels.assign(labels.indices)
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bat_tf import losses, metrics
-from bat_tf._validation import check_texts
+from bat_tf._validation import check_texts, sentence
 from bat_tf.data import pipeline
 from bat_tf.data.dataset import TextDataset
 from bat_tf.layers.bag_of_words import inverse_document_frequency
@@ -111,13 +111,16 @@ class LabelModel(TextModel):
             logits[rows] = part
         return logits
 
-    def fit_thresholds(self, valid, batch_size=64, cache_backbone=False, **settings):
+    def fit_thresholds(
+        self, valid, batch_size=64, cache_backbone=False, by_count=False, **settings
+    ):
         """Chooses thresholds on data that the model was not trained on.
 
         Args:
             valid: a `TextDataset` with labels.
             batch_size: texts a step.
             cache_backbone: as in `score_batches`.
+            by_count: thresholds that depend on how many training documents a label had.
             **settings: of `bat_tf.thresholds.fit_threshold`, such as `per_label=True`.
 
         Returns:
@@ -126,6 +129,12 @@ class LabelModel(TextModel):
         self.check_data(valid, "valid")
         labels = self.labels.csr(valid.labels, unknown="skip")
         scores = self.scores(valid, batch_size, cache_backbone)
+        if by_count:
+            if self.labels.counts is None:
+                remedy = "Make the labels with `LabelSpace.fit`."
+                expected = "False for labels whose counts are not known"
+                raise ValueError(sentence("by_count", expected, by_count, remedy))
+            settings["label_counts"] = self.labels.counts
         fitted = fit_threshold(scores, labels, **settings)
         self.thresholds = np.asarray(fitted.values, "float32").tolist()
         self._serving_function = None
