@@ -331,7 +331,7 @@ class ExpertClassifier(LabelModel):
         neighbours=50,
         temperature=0.03,
         *,
-        batch_size=256,
+        batch_size=64,
         cache_backbone=False,
         verbose=0,
     ):
@@ -366,15 +366,7 @@ class ExpertClassifier(LabelModel):
             raise ValueError(sentence("data", expected, data))
         examples = pipeline.text_examples(data.texts, self.tokenizer, self.max_length)
         examples = self._cached(examples, cache_backbone, verbose)
-        states = None
-        bar = keras.utils.Progbar(len(data), verbose=verbose, unit_name="text")
-        for rows, inputs in pipeline.text_batches(examples, self.tokenizer, batch_size):
-            network = self.network(self._heads.document, inputs)
-            found = network.predict_on_batch(inputs)
-            if states is None:
-                states = np.zeros((len(data), found.shape[1]), "float16")
-            states[rows] = found
-            bar.add(len(rows))
+        states = self._documents(examples, batch_size, verbose)
         self._make_memory(
             {
                 "width": states.shape[1],
@@ -385,6 +377,21 @@ class ExpertClassifier(LabelModel):
             }
         )
         self.memory.remember(states, labels)
+
+    def _documents(self, examples, batch_size, verbose):
+        """What the first document expert reads of each example: [N, width]."""
+        if pipeline.DOCUMENT_STATES in examples:
+            return np.asarray(self._heads.document(examples))
+        total, states = int(examples["token_ids"].nrows()), None
+        bar = keras.utils.Progbar(total, verbose=verbose, unit_name="text")
+        for rows, inputs in pipeline.text_batches(examples, self.tokenizer, batch_size):
+            network = self.network(self._heads.document, inputs)
+            found = network.predict_on_batch(inputs)
+            if states is None:
+                states = np.zeros((total, found.shape[1]), "float16")
+            states[rows] = found
+            bar.add(len(rows))
+        return states
 
     def _make_memory(self, settings):
         self.memory = NeighbourVotes(len(self.labels), **settings, name="neighbours")
