@@ -53,6 +53,11 @@ def test_a_folder_with_another_run_is_left_alone(files):
     assert report["best"]["epoch"] in (1, 2)
     history = (files / "run" / "history.csv").read_text().splitlines()
     assert [line.split(",")[0] for line in history] == ["epoch", "0", "1"]
+    # What it took is counted from the beginning.
+    (files / "run" / "epochs.json").write_text("[1000.0, 2000.0]")
+    _, report = run(settings_of(files, epochs=2), verbose=0)
+    assert 3000 < report["fit_seconds"] < report["seconds"] < 4000
+    assert report["epoch_seconds"] == 2000.0
 
 
 def test_settings_that_do_not_exist_are_named(tmp_path):

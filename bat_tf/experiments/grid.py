@@ -182,9 +182,7 @@ def run_grid(cells, jobs=1, progress=None):
 
 def run_cell(settings, path, expected=None):
     """Runs one cell in this process and writes its result."""
-    started = time.perf_counter()
     _, report = run(settings, verbose=2)
-    report["seconds"] = round(time.perf_counter() - started, 1)
     report["history"] = history(settings.output)
     if expected is not None:
         report["deviations"] = deviations(

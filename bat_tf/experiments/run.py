@@ -1,7 +1,8 @@
 """One training run: its settings, its folder, and how it resumes.
 
 A run's folder holds `settings.yaml` (enough to repeat it), `best.keras`,
-`history.csv`, `logs/` for TensorBoard, `backup/` to continue from, and `report.json`.
+`history.csv`, `epochs.json` (seconds), `logs/` for TensorBoard, `backup/` to continue
+from, and `report.json`.
 """
 
 import dataclasses
@@ -243,7 +244,8 @@ def run(settings, verbose="auto"):
         model.fit(task.train, validation_data=task.valid)
         report["best"] = {"epoch": 1}
     else:
-        clock = EpochClock()
+        clock = EpochClock(folder / "epochs.json")
+        started -= sum(clock.seconds)  # what earlier processes spent on this run
         _fitted(settings, strategy, task, folder, verbose, [clock])
         model = _best(settings, task, folder)
         report["best"] = json.loads((folder / "best.json").read_text())
@@ -262,17 +264,23 @@ def run(settings, verbose="auto"):
             if isinstance(model, ExpertClassifier) and model.score_scale is not None:
                 kl = model.disagreement(part.take(KL_TEXTS))
                 report[name]["expert_kl"] = round(kl, 4)
+    report["seconds"] = round(time.perf_counter() - started, 1)
     with atomic_write(folder / "report.json") as file:
         json.dump(report, file, indent=1)
     return model, report
 
 
 class EpochClock(keras.callbacks.Callback):
-    """Notes what the epochs of this process take, each with its validation."""
+    """Notes what the epochs of a run take, each with its validation.
 
-    def __init__(self):
+    Args:
+        path: JSON file that keeps them; a run that goes on adds to it.
+    """
+
+    def __init__(self, path):
         super().__init__()
-        self.seconds = []
+        self.path = path
+        self.seconds = json.loads(path.read_text()) if path.exists() else []
 
     def on_epoch_begin(self, epoch, logs=None):
         """Starts the clock."""
@@ -280,7 +288,9 @@ class EpochClock(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         """Notes the time."""
-        self.seconds.append(time.perf_counter() - self._started)
+        self.seconds.append(round(time.perf_counter() - self._started, 3))
+        with atomic_write(self.path) as file:
+            json.dump(self.seconds, file)
 
     @property
     def median(self):
