@@ -175,8 +175,10 @@ def test_what_cannot_be_remembered(model):
     other = bat_tf.TextDataset(
         bat_tf.data.Example(text, labels=["elsewhere"]) for text in data.texts
     )
+    model.remember(data)
     with pytest.raises(ValueError, match="texts with labels that the model knows"):
         model.remember(other)
+    assert model.memory.num_texts == 8  # what was there stays
     words = ExpertClassifier.for_data(data, experts=["S"], **ENCODER)
     with pytest.raises(ValueError, match="`experts` must be with a document expert"):
         words.remember(data)

@@ -247,7 +247,7 @@ def run(settings, verbose="auto"):
         clock = EpochClock(folder / "epochs.json")
         started -= sum(clock.seconds)  # what earlier processes spent on this run
         _fitted(settings, strategy, task, folder, verbose, [clock])
-        model = _best(settings, task, folder)
+        model = _best(settings, task, folder, verbose)
         report["best"] = json.loads((folder / "best.json").read_text())
         steps = num_steps(settings, task.train)
         report["warmup_steps"] = warmup_steps(settings, steps)
@@ -320,11 +320,13 @@ def _fitted(settings, strategy, task, folder, verbose, callbacks=()):
     return model
 
 
-def _best(settings, task, folder):
+def _best(settings, task, folder, verbose):
     """The model of the best epoch, with what is added when training is over."""
     best = load(folder)
     if settings.neighbours:
-        best.remember(task.train, settings.neighbours, **settings.scoring)
+        best.remember(
+            task.train, settings.neighbours, verbose=verbose, **settings.scoring
+        )
     tunes = settings.task == "labels" and settings.thresholds != "none"
     if tunes:
         best.fit_thresholds(

@@ -42,6 +42,7 @@ from bat_tf.models.label_model import (
 )
 from bat_tf.models.svm import separate_as_logits
 from bat_tf.models.text_model import TextModel, model_inputs, parts_for_data
+from bat_tf.training import verbosity
 
 NO_PROBABILITIES = (
     "The loss of this model only ranks labels; its experts have no probabilities that "
@@ -333,7 +334,7 @@ class ExpertClassifier(LabelModel):
         *,
         batch_size=64,
         cache_backbone=False,
-        verbose=0,
+        verbose="auto",
     ):
         """Adds the votes of the nearest of some texts to what the experts say.
 
@@ -348,13 +349,14 @@ class ExpertClassifier(LabelModel):
             temperature: lower hears the nearest ones more.
             batch_size: texts a step.
             cache_backbone: as in `fit`.
-            verbose: whether to show how far it is, as in Keras.
+            verbose: as in `fit`.
         """
+        verbose = verbosity(verbose)
         self.check_data(data, "data")
         check_number("neighbours", neighbours, low=0, integer=True)
-        self.memory = None
-        self._trace_anew()
         if not neighbours:
+            self.memory = None
+            self._trace_anew()
             return
         if self.first_document is None:
             remedy = "Words and attention have no state of a whole text."
@@ -396,6 +398,7 @@ class ExpertClassifier(LabelModel):
     def _make_memory(self, settings):
         self.memory = NeighbourVotes(len(self.labels), **settings, name="neighbours")
         self.memory.build()
+        self._trace_anew()
 
     def _trace_anew(self):
         """Forgets functions that were traced with another memory, or with none."""
