@@ -55,11 +55,20 @@ def test_operating_point_compares_runs(tmp_path, monkeypatch, capsys):
     assert "as trained" in capsys.readouterr().out
 
 
-def test_label_report_is_made_of_the_results_here(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["label_report.py", "--output", str(tmp_path)])
-    runpy.run_path(str(EXAMPLES / "label_report.py"), run_name="__main__")
+@pytest.mark.parametrize(
+    "script, folder, row, picture",
+    [
+        ("label_report.py", "labels", "| DB |", "reuters_groups.png"),
+        ("subject_report.py", "subjects", "| omikuji, Bonsai | 39.2 /", None),
+    ],
+)
+def test_reports_are_made_of_the_results_here(
+    script, folder, row, picture, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(sys, "argv", [script, "--output", str(tmp_path)])
+    runpy.run_path(str(EXAMPLES / script), run_name="__main__")
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
-    assert "| DB |" in text
-    assert (tmp_path / "reuters_groups.png").stat().st_size > 10_000
-    committed = EXAMPLES / "labels" / "README.md"
-    assert text == committed.read_text(encoding="utf-8"), "run examples/label_report.py"
+    assert row in text
+    assert picture is None or (tmp_path / picture).stat().st_size > 10_000
+    committed = EXAMPLES / folder / "README.md"
+    assert text == committed.read_text(encoding="utf-8"), f"run examples/{script}"
