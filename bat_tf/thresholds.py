@@ -143,7 +143,7 @@ def fit_threshold(
             empty), ragged, or SciPy sparse.
         per_label: one threshold for each label instead of one for all.
         label_counts: `[L]`, training documents of each label: thresholds that depend on
-            these, in logits; None for one threshold for all.
+            these, for scores that are logits; None for one threshold for all.
         beta: weight of recall against precision.
         average: what the threshold for all is best in, `"micro"` or `"macro"` F.
         grid: thresholds to choose from, in ascending order, or `"paper"` for 0.40,
@@ -208,7 +208,7 @@ def _rarity(label_counts, num_labels):
     """log(n / the most) of each label, in float32."""
     counts = np.asarray(label_counts, "float64")
     if counts.shape != (num_labels,) or not (counts >= 0).all() or not counts.any():
-        expected = f"{num_labels} numbers, one for each label, none below 0"
+        expected = f"{num_labels} numbers, one for each label, from 0 on, not all 0"
         raise ValueError(sentence("label_counts", expected, label_counts))
     counts = np.maximum(counts, 0.5)
     return np.log(counts / counts.max()).astype("float32")

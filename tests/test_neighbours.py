@@ -136,18 +136,61 @@ def test_training_goes_on_without_neighbours(model):
 def test_saved_and_exported(model, tmp_path):
     data, texts = documents(60), documents(8, seed=2).texts
     model.fit(data, epochs=2, verbose=0)
-    model.evaluate(data, verbose=0)
-    plain = model.scores(texts)
+
+    def everything():
+        """What compiled functions say."""
+        loss = model.evaluate(data, return_dict=True, verbose=0)["loss"]
+        served = model.serving_function()(tf.constant(texts))["scores"]
+        return model.scores(texts), [loss, model.disagreement(data)], served.numpy()
+
+    plain = everything()
     model.remember(data)
-    scores = model.scores(texts)
-    assert np.abs(scores - plain).max() > 0.1
+    votes = everything()
+    assert np.abs(votes[0] - plain[0]).max() > 0.1
+    assert (np.abs(np.subtract(votes[1], plain[1])) > 0.01).all()
+    assert votes[2].shape != plain[2].shape or np.abs(votes[2] - plain[2]).max() > 0.01
     model.save(tmp_path / "model.keras")
     again = bat_tf.load(tmp_path / "model.keras")
-    np.testing.assert_allclose(again.scores(texts), scores, atol=1e-5)
+    np.testing.assert_allclose(again.scores(texts), votes[0], atol=1e-5)
     served = bat_tf.load(model.export(tmp_path / "served" / "1"))
     for ours, theirs in zip(model.label(texts), served.label(texts), strict=True):
         assert [name for name, _ in ours] == [name for name, _ in theirs]
-    assert model.disagreement(data) > 0
+
+
+def test_what_is_forgotten_is_gone(model):
+    """Out of what is counted, saved and exported, too."""
+    before = len(model.variables), model.count_params()
+    for data in (documents(60), documents(20)):
+        model.remember(data)
+        assert len(model.variables) == before[0] + 3
+    assert model.count_params() == before[1]
+    model.remember(data, neighbours=0)
+    assert (len(model.variables), model.count_params()) == before
+
+
+def test_compiled_models_answer_without_xla():
+    model = ExpertClassifier.for_data(documents(), experts=["D-1"], **ENCODER)
+    model.compile("adam", "zlpr", jit_compile=True)
+    model.remember(documents(20))
+    assert np.isfinite(model.scores(["oil"])).all()
+    model.compile("adam", "zlpr", jit_compile=True)
+    assert not model.jit_compile
+
+
+def test_thresholds_are_to_be_fitted_again(model):
+    model.fit_thresholds(documents(20))
+    with pytest.warns(UserWarning, match="fitted to other scores"):
+        model.remember(documents(20))
+
+
+def test_large_states_are_remembered(memory):
+    keys, labels, made = memory
+    layer, states = made(), np.float32(keys[:5])
+    expected = np.asarray(layer(states))
+    layer.remember(1e6 * keys, scipy.sparse.csr_matrix(labels))
+    np.testing.assert_allclose(layer(1e6 * states), expected, atol=1e-3)
+    again = NeighbourVotes.from_config(layer.get_config())
+    assert again.get_config() == layer.get_config()
 
 
 def test_cached_states_are_remembered_too(tmp_path):
@@ -179,6 +222,9 @@ def test_what_cannot_be_remembered(model):
     with pytest.raises(ValueError, match="texts with labels that the model knows"):
         model.remember(other)
     assert model.memory.num_texts == 8  # what was there stays
+    model.compile("adam", loss="lsep")
+    with pytest.raises(ValueError, match="only ranks labels"):
+        model.remember(data)
     words = ExpertClassifier.for_data(data, experts=["S"], **ENCODER)
     with pytest.raises(ValueError, match="`experts` must be with a document expert"):
         words.remember(data)

@@ -54,7 +54,7 @@ def test_a_folder_with_another_run_is_left_alone(files):
     history = (files / "run" / "history.csv").read_text().splitlines()
     assert [line.split(",")[0] for line in history] == ["epoch", "0", "1"]
     # What it took is counted from the beginning.
-    (files / "run" / "epochs.json").write_text("[1000.0, 2000.0]")
+    (files / "run" / "epochs.json").write_text('{"1": 1000.0, "2": 2000.0}')
     _, report = run(settings_of(files, epochs=2), verbose=0)
     assert 3000 < report["fit_seconds"] < report["seconds"] < 4000
     assert report["epoch_seconds"] == 2000.0
@@ -125,8 +125,9 @@ def test_neighbours_vote_in_the_model_that_is_kept(tmp_path):
     assert again.memory.num_texts == 18 and again.memory.neighbours == 3
     assert again.label("rain and wind", top_k=1)[0][0] == "weather"
     np.testing.assert_allclose(again.scores(["oil"]), model.scores(["oil"]), atol=1e-5)
-    with pytest.raises(ValueError, match="`neighbours` must be 0 for a model without"):
-        RunSettings.of(train="x", task="labels", neighbours=3)
+    for bad, sentence in ((-3, "an integer >= 0"), (3, "0 for a model without")):
+        with pytest.raises(ValueError, match=f"`neighbours` must be {sentence}"):
+            RunSettings.of(train="x", neighbours=bad, model_settings={"experts": ["S"]})
 
 
 def test_warm_up_scales_with_the_run_and_the_peak_stays():

@@ -16,7 +16,7 @@ import keras
 import yaml
 
 from bat_tf import distributed, encoders, losses, optimizers, training
-from bat_tf._validation import check_choice, sentence
+from bat_tf._validation import check_choice, check_number, sentence
 from bat_tf.data import LabelSpace, TextDataset, label_texts, read, splits
 from bat_tf.data.files import atomic_write
 from bat_tf.models import BATTagger, ExpertClassifier, LabelClassifier
@@ -160,9 +160,11 @@ class RunSettings:
         check_choice("task", self.task, TASKS)
         check_choice("optimizer", self.optimizer, OPTIMIZERS)
         check_choice("thresholds", self.thresholds, THRESHOLDS)
-        if self.neighbours and "experts" not in self.model_settings:
-            remedy = "Name experts, such as `model_settings: {experts: [D-4]}`."
-            expected = "0 for a model without experts"
+        check_number("neighbours", self.neighbours, low=0, integer=True)
+        experts = self.model_settings.get("experts", ())
+        if self.neighbours and not any(str(name).startswith("D") for name in experts):
+            remedy = "Name one, such as `model_settings: {experts: [D-4]}`."
+            expected = "0 for a model without a document expert"
             raise ValueError(sentence("neighbours", expected, self.neighbours, remedy))
         self.loss = self.loss or TASKS[self.task]["loss"]
         self.monitor = self.monitor or TASKS[self.task]["monitor"]
@@ -245,8 +247,8 @@ def run(settings, verbose="auto"):
         report["best"] = {"epoch": 1}
     else:
         clock = EpochClock(folder / "epochs.json")
-        started -= sum(clock.seconds)  # what earlier processes spent on this run
         _fitted(settings, strategy, task, folder, verbose, [clock])
+        started -= clock.earlier
         model = _best(settings, task, folder, verbose)
         report["best"] = json.loads((folder / "best.json").read_text())
         steps = num_steps(settings, task.train)
@@ -274,13 +276,15 @@ class EpochClock(keras.callbacks.Callback):
     """Notes what the epochs of a run take, each with its validation.
 
     Args:
-        path: JSON file that keeps them; a run that goes on adds to it.
+        path: JSON file that keeps them: number of an epoch → seconds. A run that goes
+            on adds to it.
     """
 
     def __init__(self, path):
         super().__init__()
         self.path = path
-        self.seconds = json.loads(path.read_text()) if path.exists() else []
+        self.seconds = json.loads(path.read_text()) if path.exists() else {}
+        self._mine = set()
 
     def on_epoch_begin(self, epoch, logs=None):
         """Starts the clock."""
@@ -288,14 +292,22 @@ class EpochClock(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         """Notes the time."""
-        self.seconds.append(round(time.perf_counter() - self._started, 3))
+        seconds = round(time.perf_counter() - self._started, 3)
+        self.seconds[str(epoch + 1)] = seconds
+        self._mine.add(str(epoch + 1))
         with atomic_write(self.path) as file:
             json.dump(self.seconds, file)
 
     @property
+    def earlier(self):
+        """Seconds of the epochs that other processes ran."""
+        return sum(s for epoch, s in self.seconds.items() if epoch not in self._mine)
+
+    @property
     def median(self):
         """Seconds of an epoch; the first one, which compiles, counts if it is alone."""
-        counted = self.seconds[1:] or self.seconds
+        seconds = [self.seconds[epoch] for epoch in sorted(self.seconds, key=int)]
+        counted = seconds[1:] or seconds
         return round(statistics.median(counted), 2) if counted else None
 
 

@@ -65,15 +65,13 @@ class NeighbourVotes(keras.layers.Layer):
         smoothing=1e-3,
         **kwargs,
     ):
-        super().__init__(trainable=False, **kwargs)
+        super().__init__(**{**kwargs, "trainable": False})
         self.num_labels = num_labels
         self.width = width
         self.num_texts = check_number("num_texts", num_texts, low=1, integer=True)
         self.num_tags = check_number("num_tags", num_tags, low=0, integer=True)
-        self.neighbours = check_number("neighbours", neighbours, low=1, integer=True)
-        for name, value in (("temperature", temperature), ("smoothing", smoothing)):
-            if not check_number(name, value, low=0):
-                raise ValueError(sentence(name, "a number > 0", value))
+        check_votes(neighbours, temperature, smoothing)
+        self.neighbours = neighbours
         self.temperature = temperature
         self.smoothing = smoothing
 
@@ -111,9 +109,7 @@ class NeighbourVotes(keras.layers.Layer):
             raise ValueError(sentence("states", expected, found))
         keys = np.zeros(states.shape, "float16")
         for start in range(0, len(states), CHUNK):
-            part = states[start : start + CHUNK].astype("float32")
-            norm = np.linalg.norm(part, axis=1, keepdims=True)
-            keys[start : start + CHUNK] = part / np.where(norm > 0, norm, 1)
+            keys[start : start + CHUNK] = unit(states[start : start + CHUNK])
         self.keys.assign(keys)
         self.splits.assign(labels.indptr)
         self.text_labels.assign(labels.indices)
@@ -178,3 +174,18 @@ class NeighbourVotes(keras.layers.Layer):
             "temperature": self.temperature,
             "smoothing": self.smoothing,
         }
+
+
+def unit(states):
+    """States [N, width] at length 1, in float32; those of length 0 stay as they are."""
+    states = np.asarray(states, "float32")
+    norm = np.linalg.norm(states, axis=1, keepdims=True)
+    return states / np.where(norm > 0, norm, 1)
+
+
+def check_votes(neighbours, temperature, smoothing=1.0):
+    """Raises if neighbours cannot vote like that."""
+    check_number("neighbours", neighbours, low=1, integer=True)
+    for name, value in (("temperature", temperature), ("smoothing", smoothing)):
+        if not check_number(name, value, low=0):
+            raise ValueError(sentence(name, "a number > 0", value))

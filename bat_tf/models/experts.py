@@ -1,6 +1,7 @@
 """ExpertClassifier: several experts on one encoder, for large label sets."""
 
 import itertools
+import warnings
 
 import keras
 import numpy as np
@@ -28,7 +29,7 @@ from bat_tf.layers.bag_of_words import (
 from bat_tf.layers.candidates import CandidateLabels
 from bat_tf.layers.label_attention import LabelAttention
 from bat_tf.layers.label_scores import LabelScores
-from bat_tf.layers.neighbours import NeighbourVotes
+from bat_tf.layers.neighbours import NeighbourVotes, check_votes, unit
 from bat_tf.layers.pooling import POOLINGS
 from bat_tf.losses import DocumentLoss, ExpertEpochs, ExpertLoss
 from bat_tf.losses.divergence import symmetric_kl
@@ -198,9 +199,7 @@ class ExpertClassifier(LabelModel):
             self.num_words = num_words
         self.num_pairs = num_pairs
         self.words_fitted = words_fitted
-        self.memory = None
-        if memory is not None:
-            self._make_memory(memory)
+        self.memory = None if memory is None else self._new_memory(**memory)
         self.idf = None if idf is None else np.asarray(idf, "float32").tolist()
 
     @classmethod
@@ -336,28 +335,38 @@ class ExpertClassifier(LabelModel):
         cache_backbone=False,
         verbose="auto",
     ):
-        """Adds the votes of the nearest of some texts to what the experts say.
+        """Lets the nearest of some texts vote beside the experts.
 
         Texts are as near as what the first document expert reads of them, see
         `NeighbourVotes`. The votes count as one expert more in every answer; training
         goes on without them. Where the encoder learns, call it when training is over.
+        What was remembered before is forgotten. Thresholds are to be fitted afterwards,
+        on other texts: each of these is its own nearest neighbour. From here on the
+        model is not compiled with XLA.
 
         Args:
             data: a `TextDataset` with labels, usually the training part. Labels that
-                the model does not know are left out.
+                the model does not know are left out; their texts vote for nothing.
             neighbours: how many vote; 0 forgets all texts.
             temperature: lower hears the nearest ones more.
             batch_size: texts a step.
             cache_backbone: as in `fit`.
             verbose: as in `fit`.
         """
-        verbose = verbosity(verbose)
         self.check_data(data, "data")
         check_number("neighbours", neighbours, low=0, integer=True)
+        if self.thresholds is not None:
+            warnings.warn(
+                "The thresholds of this model were fitted to other scores. Fit them "
+                "again, with `fit_thresholds(valid)`.",
+                stacklevel=2,
+            )
         if not neighbours:
-            self.memory = None
-            self._trace_anew()
+            self._keep_memory(None)
             return
+        check_votes(neighbours, temperature)
+        if self.score_scale is None:
+            raise ValueError(NO_PROBABILITIES)
         if self.first_document is None:
             remedy = "Words and attention have no state of a whole text."
             expected = "with a document expert, D-…, to tell which texts are alike"
@@ -366,19 +375,19 @@ class ExpertClassifier(LabelModel):
         if not labels.nnz:
             expected = "texts with labels that the model knows"
             raise ValueError(sentence("data", expected, data))
+        verbose = verbosity(verbose)
         examples = pipeline.text_examples(data.texts, self.tokenizer, self.max_length)
         examples = self._cached(examples, cache_backbone, verbose)
         states = self._documents(examples, batch_size, verbose)
-        self._make_memory(
-            {
-                "width": states.shape[1],
-                "num_texts": len(data),
-                "num_tags": labels.nnz,
-                "neighbours": neighbours,
-                "temperature": temperature,
-            }
+        memory = self._new_memory(
+            width=states.shape[1],
+            num_texts=len(data),
+            num_tags=labels.nnz,
+            neighbours=neighbours,
+            temperature=temperature,
         )
-        self.memory.remember(states, labels)
+        memory.remember(states, labels)
+        self._keep_memory(memory)
 
     def _documents(self, examples, batch_size, verbose):
         """What the first document expert reads of each example: [N, width]."""
@@ -388,22 +397,36 @@ class ExpertClassifier(LabelModel):
         bar = keras.utils.Progbar(total, verbose=verbose, unit_name="text")
         for rows, inputs in pipeline.text_batches(examples, self.tokenizer, batch_size):
             network = self.network(self._heads.document, inputs)
-            found = network.predict_on_batch(inputs)
+            found = unit(network.predict_on_batch(inputs))
             if states is None:
                 states = np.zeros((total, found.shape[1]), "float16")
             states[rows] = found
             bar.add(len(rows))
         return states
 
-    def _make_memory(self, settings):
-        self.memory = NeighbourVotes(len(self.labels), **settings, name="neighbours")
-        self.memory.build()
-        self._trace_anew()
+    def _new_memory(self, **settings):
+        # States of half precision could be too large to be compared.
+        memory = NeighbourVotes(
+            len(self.labels), **settings, name="neighbours", dtype="float32"
+        )
+        memory.build()
+        return memory
 
-    def _trace_anew(self):
-        """Forgets functions that were traced with another memory, or with none."""
+    def _keep_memory(self, memory):
+        if self.memory is not None:
+            # Keras would keep, count and export what the attribute no longer names.
+            self._tracker.untrack(self.memory)
+        self.memory = memory
+        # Functions that were traced with another memory, or with none.
         self.predict_function = self.test_function = None
         self._serving_function = self._each_expert = None
+        if memory is not None and self.compiled:
+            self.jit_compile = False
+
+    def count_params(self):
+        """The number of weights; remembered texts are none."""
+        remembered = 0 if self.memory is None else self.memory.count_params()
+        return super().count_params() - remembered
 
     def _logits(self, inputs, training, mask):
         """As in `TextModel`; the votes of neighbours come last, but not in training."""
@@ -458,6 +481,8 @@ class ExpertClassifier(LabelModel):
                 "Train it in one process, or with `candidates=0`.",
             )
         train_metrics = train_metrics and not self.candidates
+        if self.memory is not None:
+            kwargs["jit_compile"] = False
         super().compile(*args, train_metrics=train_metrics, **kwargs)
 
     def take_loss(self, loss):
@@ -494,7 +519,8 @@ class ExpertClassifier(LabelModel):
 
         Returns:
             The KL divergence, summed over labels: the mean over texts, pairs of experts
-            and both directions. 0 where there is a single expert.
+            and both directions. 0 where there is a single expert. Neighbours, if there
+            are any, count as one.
         """
         if self.score_scale is None:
             raise ValueError(NO_PROBABILITIES)
@@ -587,8 +613,10 @@ class ExpertClassifier(LabelModel):
     def _memory_settings(self):
         if self.memory is None:
             return None
-        names = ("width", "num_texts", "num_tags", "neighbours", "temperature")
-        return {name: getattr(self.memory, name) for name in names}
+        config = self.memory.get_config()
+        names = ("width", "num_texts", "num_tags")
+        names += ("neighbours", "temperature", "smoothing")
+        return {name: config[name] for name in names}
 
     def get_config(self):
         return {

@@ -127,14 +127,14 @@ class LabelModel(TextModel):
             The fitted `Thresholds`; the model keeps, saves and exports them.
         """
         self.check_data(valid, "valid")
-        labels = self.labels.csr(valid.labels, unknown="skip")
-        scores = self.scores(valid, batch_size, cache_backbone)
         if by_count:
             if self.labels.counts is None:
                 remedy = "Make the labels with `LabelSpace.fit`."
                 expected = "False for labels whose counts are not known"
                 raise ValueError(sentence("by_count", expected, by_count, remedy))
             settings["label_counts"] = self.labels.counts
+        labels = self.labels.csr(valid.labels, unknown="skip")
+        scores = self.scores(valid, batch_size, cache_backbone)
         fitted = fit_threshold(scores, labels, **settings)
         self.thresholds = np.asarray(fitted.values, "float32").tolist()
         self._serving_function = None

@@ -14,7 +14,8 @@ class Shortlist:
     The logit of a document expert is a product x · w_j + c_j, so that its best labels
     are the nearest rows (w_j, c_j) of (x, 1): a search that an index answers in a time
     that hardly grows with the number of labels. All experts then score what was found.
-    The answer is approximate: `recall` says by how much.
+    The answer is approximate: `recall` says by how much. The neighbours of a model that
+    remembers texts score what was found, but propose nothing themselves.
 
     Args:
         model: an `ExpertClassifier` with a document expert (`D-…`); with an expert `S`,
