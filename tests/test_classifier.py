@@ -112,13 +112,13 @@ def test_trains_with_every_pooling_and_xla(pooling, jit_compile):
     assert np.isfinite(history.history["val_loss"]).all()
 
 
-@pytest.mark.parametrize("per_label", [False, True])
-def test_reloads_with_thresholds(model, tmp_path, per_label):
+@pytest.mark.parametrize("kind", [None, "per_label", "by_count"])
+def test_reloads_with_thresholds(model, tmp_path, kind):
     valid = documents(60, seed=2)
     model.save(tmp_path / "copy.keras")
     copy = bat_tf.load(tmp_path / "copy.keras")
-    fitted = copy.fit_thresholds(valid, per_label=per_label)
-    assert np.shape(copy.cut) == np.shape(fitted.values) == ((3,) if per_label else ())
+    fitted = copy.fit_thresholds(valid, **({kind: True} if kind else {}))
+    assert np.shape(copy.cut) == np.shape(fitted.values) == ((3,) if kind else ())
     copy.save(tmp_path / "model.keras")
     again = bat_tf.load(tmp_path / "model.keras")
     expected = copy.evaluate_report(valid).values["micro_f1"]
@@ -127,6 +127,14 @@ def test_reloads_with_thresholds(model, tmp_path, per_label):
         assert logs["micro-f1"] == pytest.approx(expected, abs=1e-6)
     assert again.cut == copy.cut == fitted.get_config()["values"]
     assert again.label(valid.texts) == copy.label(valid.texts)
+
+
+def test_thresholds_by_count_need_counts():
+    known = LabelClassifier.for_data(documents(8), **ENCODER)
+    names = LabelSpace(known.labels.names)
+    model = LabelClassifier(known.encoder, known.tokenizer, names)
+    with pytest.raises(ValueError, match="`by_count` must be False for labels whose"):
+        model.fit_thresholds(documents(8), by_count=True)
 
 
 def test_export_answers_as_the_model_does(model, tmp_path):

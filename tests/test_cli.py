@@ -114,6 +114,7 @@ def test_labels_from_training_to_tags(tmp_path):
     train = ["train", "--task", "labels", "--train", path, "--valid", path, "-o", run]
     output = ask(*train, "--epochs", 1, "--thresholds", "global", *settings)
     assert "micro_f1" in output
+    assert "saved in" in ask("tune", run, path, "--by-count")
     assert "saved in" in ask("tune", run, path, "--per-label")
     plot = tmp_path / "plots" / "f1.png"
     assert "head" in ask("evaluate", path, "--model", run, "--plot", plot)

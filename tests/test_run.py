@@ -117,11 +117,12 @@ def test_neighbours_vote_in_the_model_that_is_kept(tmp_path):
         encoder_settings={"num_layers": 1, "d_model": 16},
         model_settings={"experts": ["D-1"], "averaging": "logits"},
         neighbours=3,
-        thresholds="global",
+        thresholds="by-count",
         epochs=1,
     )
     model, _ = run(settings, verbose=0)
     again = load(tmp_path / "run")
+    assert len(again.thresholds) == 2
     assert again.memory.num_texts == 18 and again.memory.neighbours == 3
     assert again.label("rain and wind", top_k=1)[0][0] == "weather"
     np.testing.assert_allclose(again.scores(["oil"]), model.scores(["oil"]), atol=1e-5)

@@ -7,6 +7,7 @@ import tensorflow as tf
 from keras import ops
 
 from bat_tf._validation import check_number, sentence
+from bat_tf.layers._gather import of_some, owners, rows_of
 from bat_tf.optimizers import share_second_moment
 
 # TF-IDF values and the steps of an optimizer are small; without a gain the kernel would
@@ -229,40 +230,6 @@ class SparseBagOfWords(BagOfWords):
 
     def get_config(self):
         return {**super().get_config(), "num_pairs": self.num_pairs}
-
-
-def rows_of(values, splits, rows):
-    """Some rows of ragged values, one after the other; copied whole, not by element."""
-    return tf.raw_ops.RaggedGather(
-        params_nested_splits=[splits],
-        params_dense_values=values,
-        indices=rows,
-        OUTPUT_RAGGED_RANK=1,
-    ).output_dense_values
-
-
-def owners(counts):
-    """The numbers 0, 1, 2 …, each as often as `counts` says.
-
-    `tf.repeat` does it by a mask as wide as the largest count.
-
-    >>> owners(tf.constant([2, 0, 1])).numpy().tolist()
-    [0, 0, 2]
-    """
-    ends, total = tf.cumsum(counts), tf.reduce_sum(counts)
-    # The owner of a place is the number of those that ended before it.
-    ended = tf.math.unsorted_segment_sum(tf.ones_like(ends), ends, total + 1)
-    return tf.cumsum(ended)[:total]
-
-
-def of_some(logits, labels):
-    """The columns of logits [B, L] of some labels: [C], or [B, C] for each text."""
-    if labels is None:
-        return logits
-    labels = ops.convert_to_tensor(labels)
-    if len(labels.shape) == 1:
-        return ops.take(logits, labels, axis=1)
-    return ops.take_along_axis(logits, labels, axis=1)
 
 
 def _places(labels, total):

@@ -5,7 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from bat_tf._validation import check_number, sentence
-from bat_tf.layers.bag_of_words import of_some, owners, rows_of
+from bat_tf.layers._gather import of_some, owners, rows_of
 
 # Remembered texts that a step of the search looks at: with a batch of 64, the
 # similarities of a step take 16 MiB.
