@@ -1,6 +1,11 @@
 """A grid runs what is missing, keeps what is there, and shows both."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import threading
 
 import pytest
 import tiny
@@ -8,6 +13,7 @@ import yaml
 from typer.testing import CliRunner
 
 from bat_tf import cli
+from bat_tf.experiments import grid as grid_module
 from bat_tf.experiments import tables
 from bat_tf.experiments.grid import Grid, run_grid
 
@@ -83,6 +89,29 @@ def test_a_run_that_fails_is_named_and_the_others_are_done(grid, tmp_path):
         run_grid(cells, jobs=2)
     assert cells[0].result
     assert "no-such-loss" in (tmp_path / "runs/losses/PBP-0-8_0/log.txt").read_text()
+
+
+@pytest.mark.fault(
+    "`bat-tf reproduce` or `grid` is ended with `kill`",
+    "its runs end with it; the same command goes on, at most one epoch behind",
+)
+def test_a_grid_that_is_ended_leaves_no_run_behind(grid, tmp_path, monkeypatch):
+    started = []
+
+    def start(cell, jobs):
+        command = [sys.executable, "-c", "import time; time.sleep(60)"]
+        started.append(subprocess.Popen(command))
+        return started[-1]
+
+    monkeypatch.setattr(grid_module, "_start", start)
+    before = signal.getsignal(signal.SIGTERM)
+    cells = Grid.load(grid).cells(tmp_path / "results", tmp_path / "runs")
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    with pytest.raises(SystemExit) as ended:
+        run_grid(cells, jobs=2)
+    assert ended.value.code == 143
+    assert [process.poll() for process in started] == [-signal.SIGTERM] * 2
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_scores_of_groups_and_spread_over_seeds(grid, tmp_path):

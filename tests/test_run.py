@@ -5,6 +5,7 @@ import pytest
 import tiny
 import yaml
 
+from bat_tf.data.files import locked
 from bat_tf.experiments.run import (
     RunSettings,
     build_optimizer,
@@ -58,6 +59,19 @@ def test_a_folder_with_another_run_is_left_alone(files):
     _, report = run(settings_of(files, epochs=2), verbose=0)
     assert 3000 < report["fit_seconds"] < report["seconds"] < 4000
     assert report["epoch_seconds"] == 2000.0
+
+
+@pytest.mark.fault(
+    "two processes train in one folder",
+    'the second ends: "Another run is at work in … Wait for it or stop it."',
+)
+def test_a_second_process_is_kept_out_of_a_run_s_folder(files, sees):
+    (files / "run").mkdir()
+    with locked(files / "run"), pytest.raises(RuntimeError) as caught:
+        run(settings_of(files), verbose=0)
+    sees(str(caught.value))
+    assert [path.name for path in (files / "run").iterdir()] == [".lock"]
+    assert run(settings_of(files), verbose=0)[1]["best"]["epoch"] == 1
 
 
 def test_settings_that_do_not_exist_are_named(tmp_path):

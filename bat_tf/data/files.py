@@ -1,4 +1,4 @@
-"""Files: compressed or not, line by line, and written as a whole or not at all."""
+"""Files: packed or not, line by line, written as a whole or not at all; locked folders."""
 
 import contextlib
 import errno
@@ -121,3 +121,25 @@ def atomic_write(path, mode="wt"):
         raise OSError(error.errno, f"{reason}Free some space, run again.") from error
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def locked(folder, what="job"):
+    """Keeps a second process out of a folder; the system unlocks it if this one dies.
+
+    Args:
+        folder: it must exist; a file `.lock` is left in it.
+        what: who is at work in it, for the error.
+
+    Raises:
+        RuntimeError: if another process is.
+    """
+    import fcntl  # not on Windows, where the rest of this file works
+
+    with open(Path(folder) / ".lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sentence = f"Another {what} is at work in {folder}. Wait for it or stop it."
+            raise RuntimeError(sentence) from None
+        yield

@@ -4,6 +4,7 @@ A cell that has its file is not run again, and one that was killed goes on from 
 epoch, so that a grid of hours may be stopped and started as it suits.
 """
 
+import contextlib
 import csv
 import dataclasses
 import importlib.metadata
@@ -11,8 +12,10 @@ import json
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -156,7 +159,7 @@ def run_grid(cells, jobs=1, progress=None):
     waiting = [cell for cell in cells if cell.result is None]
     total = sum(cell.settings.epochs for cell in cells)
     running, failed = {}, []
-    try:
+    with _stopped_together(running):
         while waiting or running:
             while waiting and len(running) < jobs:
                 cell = waiting.pop(0)
@@ -169,15 +172,36 @@ def run_grid(cells, jobs=1, progress=None):
             if progress:
                 epochs = sum(_epochs_done(cell) for cell in cells)
                 progress(epochs, total, list(running.values()))
-    finally:
-        for process in running:  # an interrupt stops them too; they can go on later
-            process.terminate()
     if failed:
         logs = ", ".join(str(_log(cell)) for cell in failed)
         raise RuntimeError(
             f"{len(failed)} of {len(cells)} runs failed; what they said is in {logs}. "
             "Start again to run only what is missing."
         )
+
+
+@contextlib.contextmanager
+def _stopped_together(processes):
+    """Stops processes when the block ends early, by `kill` too; they can go on later.
+
+    Left alone they would work on unseen, and a second call beside them.
+    """
+
+    def stop(number, frame):
+        raise SystemExit(128 + number)
+
+    # Only the main thread may say what a signal does.
+    catches = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, stop) if catches else None
+    try:
+        yield
+    finally:
+        if catches:
+            signal.signal(signal.SIGTERM, before)
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait()
 
 
 def run_cell(settings, path, expected=None):

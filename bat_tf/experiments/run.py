@@ -18,7 +18,7 @@ import yaml
 from bat_tf import distributed, encoders, losses, optimizers, training
 from bat_tf._validation import check_choice, check_number, sentence
 from bat_tf.data import LabelSpace, TextDataset, label_texts, read, splits
-from bat_tf.data.files import atomic_write
+from bat_tf.data.files import atomic_write, locked
 from bat_tf.models import BATTagger, ExpertClassifier, LabelClassifier
 from bat_tf.models.svm import SVMClassifier
 from bat_tf.serving import load
@@ -235,7 +235,16 @@ def run(settings, verbose="auto"):
         folder = Path(settings.output)
         task = read_task(settings)
         return _fitted(settings, strategy, task, folder, verbose), None
-    folder = _open_folder(settings)
+    folder = Path(settings.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    # Two processes would take turns in writing its checkpoints.
+    with locked(folder, "run"):
+        _note_settings(settings, folder)
+        return _reported(settings, strategy, folder, verbose)
+
+
+def _reported(settings, strategy, folder, verbose):
+    """Trains and reports, see `run`."""
     task = read_task(settings)
     report = {"settings": settings.to_dict()}
     started = time.perf_counter()
@@ -482,9 +491,8 @@ def build_optimizer(settings, d_model, steps):
     )
 
 
-def _open_folder(settings):
-    """Makes the run's folder, or checks that the one there is of the same run."""
-    folder = Path(settings.output)
+def _note_settings(settings, folder):
+    """Writes the settings into the run's folder, or checks that it is the same run."""
     path = folder / "settings.yaml"
     values = settings.to_dict()
     if path.exists():
@@ -502,4 +510,3 @@ def _open_folder(settings):
             )
     with atomic_write(path) as file:
         yaml.safe_dump(values, file, sort_keys=False, allow_unicode=True)
-    return folder

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from bat_tf import __version__
 from bat_tf._validation import check_choice, check_number
-from bat_tf.data.files import NO_ROOM, atomic_write
+from bat_tf.data.files import NO_ROOM, atomic_write, locked
 from bat_tf.serving import bulk_engines
 from bat_tf.serving.bulk_engines import COLUMNS as COLUMNS
 from bat_tf.serving.bulk_engines import map_in_pandas as map_in_pandas
@@ -221,7 +221,9 @@ def tag_corpus(
         "shard_rows": shard_rows,
         "top_k": top_k,
     }
-    with _locked(output):
+    _open_folder(output)
+    with locked(output):
+        _sweep(output)
         rows = _manifest(output, plan, input)
         settings = (rows, shard_rows, batch_size, top_k)
         job = Job(str(input), str(output), str(model), *settings)
@@ -268,11 +270,8 @@ def _sweep(folder):
             path.unlink(missing_ok=True)
 
 
-@contextlib.contextmanager
-def _locked(folder):
-    """Keeps a second job out of the folder; the system unlocks it if this one dies."""
-    import fcntl
-
+def _open_folder(folder):
+    """Makes the folder of the parts, or checks that the one there is that of a job."""
     if folder.is_file():
         raise NotADirectoryError(f"{folder} is a file; the parts need a folder.")
     folder.mkdir(parents=True, exist_ok=True)
@@ -282,14 +281,6 @@ def _locked(folder):
             f"{folder} holds other files. Give a folder that is new or empty, or that "
             "of the same job."
         )
-    with open(folder / ".lock", "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            sentence = f"Another job is at work in {folder}. Wait for it or stop it."
-            raise RuntimeError(sentence) from None
-        _sweep(folder)
-        yield
 
 
 def _manifest(folder, plan, input):
