@@ -13,6 +13,7 @@ from bat_tf.experiments.papers import TABLES
 from bat_tf.experiments.reproduce import (
     fingerprint,
     load_results,
+    score,
     table_cells,
     variants,
 )
@@ -93,6 +94,15 @@ def test_results_are_found_by_their_settings(tmp_path):
     assert not variants(TABLES["s0-table5"], results)
     counted = variants(TABLES["s0-table10"], results)[0].value("category 2", "CE")
     assert counted.mean == 2450 or counted.mean == 2800
+
+
+def test_a_curve_is_scored_at_its_end():
+    curve = [0.1, 0.9, 0.5, 0.6, 0.7, 0.6, 0.6]
+    result = {"history": {"val_token-macro-f2": curve}, "test": {"values": {}}}
+    assert score(result, "last val_token-macro-f2") == pytest.approx(0.6)
+    settings = cells("s0-last-f2", names=["BAT", "CE"], epochs=15)[0].settings
+    (same,) = cells("s0-table4", names=["BAT", "CE"], epochs=15)
+    assert settings == same.settings
 
 
 def test_history_takes_the_last_of_a_repeated_epoch(tmp_path):

@@ -1,4 +1,4 @@
-"""Files: packed or not, line by line, written as a whole or not at all; locked folders."""
+"""Files: packed or not, line by line, written as a whole; folders of one process."""
 
 import contextlib
 import errno

@@ -68,8 +68,8 @@ def _verdicts(results):
     yield "| claim | here | |"
     yield "|---|---|---|"
     for claim in claims.CLAIMS:
-        verdict = claims.judge(claim, results)
-        yield f"| {claim.text} | **{verdict.word}** | {verdict.reason} |"
+        for verdict in claims.verdicts(claim, results):
+            yield f"| {claim.text} | **{verdict.word}** | {verdict.reason} |"
     yield ""
 
 
@@ -243,17 +243,16 @@ def _encoder_curves(results, folder):
 
 
 def _loss_curves(results, folder):
-    found = variants(TABLES["s0-table3"], results)
     panels = {}
-    for label, name in (("F1", "val_token-macro-f1"), ("F2", "val_token-macro-f2")):
-        series = curves(found[0], name, False).get("BAT", {}) if found else {}
-        if series:
-            panels[f"BAT, macro {label}"] = series
+    for variant in variants(TABLES["s0-table3"], results):
+        for kind in ("f1", "f2"):
+            series = curves(variant, f"val_token-macro-{kind}", False).get("BAT", {})
+            if len(series) > 1:
+                panels[f"macro {kind.upper()}, {variant.label}"] = series
     if not panels:
         return
     path = folder / "curves_losses.png"
-    label = "valid part (%)"
-    pictures.plot_curves(panels, path, f"Losses: {found[0].label}", label)
+    pictures.plot_curves(panels, path, "Losses, with BAT", "valid part (%)")
     yield "### Learning curves of the losses (S0 Figures 1 and 2)\n"
     yield f"![Macro F1 and F2 by epoch for each loss]({path.name})\n"
 

@@ -8,11 +8,12 @@ import dataclasses
 import hashlib
 import json
 import re
+import statistics
 from pathlib import Path
 
 from bat_tf._validation import check_number
 from bat_tf.experiments.grid import Cell, merged
-from bat_tf.experiments.papers import TABLES
+from bat_tf.experiments.papers import LAST_EPOCHS, TABLES
 from bat_tf.experiments.run import RunSettings
 from bat_tf.experiments.tables import Spread, flat_scores
 
@@ -216,15 +217,19 @@ def _label(result):
 
 
 def score(result, name, part="test"):
-    """A score of a result by name: one of its values, or `predicted 1` and so on.
+    """A score of a result by name: one of its values, `predicted 1` or `last …`.
 
-    `predicted n` is how many tokens got the n-th most frequent class of keywords.
+    `predicted n` is how many tokens got the n-th most frequent class of keywords;
+    `last x` is the mean of x over the last epochs, whichever of them was chosen.
 
     >>> tokens = [{"name": "none", "predicted": 9, "actual": 9}]
     >>> tokens += [{"name": "brand", "predicted": 3, "actual": 2}]
     >>> score({"test": {"values": {}, "tokens": tokens}}, "predicted 1")
     3
     """
+    if name.startswith("last "):
+        curve = result["history"][name.removeprefix("last ")]
+        return statistics.fmean(curve[-LAST_EPOCHS:])
     report = result[part]
     if name.startswith("predicted "):
         classes = sorted(report["tokens"][1:], key=lambda one: -one["actual"])
