@@ -1,5 +1,7 @@
 """Claims are decided by differences against the spread of seeds."""
 
+import dataclasses
+
 import pytest
 from fake_results import fake_cells
 
@@ -37,6 +39,9 @@ def test_equal_is_no_worse_and_higher_is_sooner(tmp_path):
     found = results(tmp_path, 0.75)
     assert verdicts(NO_LOWER, found)[0].word == HELD
     assert verdicts(SOONER, found)[0].word == HELD
+    # All curves have the same shape: none is first at its own best.
+    (verdict,) = verdicts(dataclasses.replace(SOONER, kind="sooner at its best"), found)
+    assert verdict.word == FAILED and "even in 24" in verdict.reason
 
 
 def test_one_seed_tests_nothing_and_neither_does_a_part(tmp_path):
