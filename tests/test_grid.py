@@ -85,7 +85,8 @@ def test_a_run_that_fails_is_named_and_the_others_are_done(grid, tmp_path):
     text = grid.read_text().replace("loss: pbp", "loss: no-such-loss")
     grid.write_text(text)
     cells = Grid.load(grid).cells(tmp_path / "results", tmp_path / "runs")[:2]
-    with pytest.raises(RuntimeError, match="1 of 2 runs failed.*PBP-0-8_0.log.txt"):
+    said = "1 of 2 runs failed.*PBP-0-8_0.log.txt.*with: `name` must.*no-such-loss"
+    with pytest.raises(RuntimeError, match=said):
         run_grid(cells, jobs=2)
     assert cells[0].result
     assert "no-such-loss" in (tmp_path / "runs/losses/PBP-0-8_0/log.txt").read_text()

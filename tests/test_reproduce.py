@@ -64,6 +64,18 @@ def test_a_light_model_stands_in_for_documents():
         cells("s3-table2")
 
 
+def test_a_family_of_sets_means_the_one_that_stands_in():
+    chosen = {
+        name: cells("s0-table3", data=name, names=["BAT", "CE"])[0].settings.data
+        for name in ("zh_ecommerce_ner", "zh_ecommerce_ner/ecommerce", "my.jsonl")
+    }
+    assert list(chosen.values()) == [
+        "zh_ecommerce_ner/phantom",
+        "zh_ecommerce_ner/ecommerce",
+        "my.jsonl",
+    ]
+
+
 def test_tables_share_the_runs_they_have_in_common():
     options = {"epochs": 15, "warmup": 0.08, "seeds": (0, 1)}
     paths = {cell.path for cell in cells("s0-table3", **options)}

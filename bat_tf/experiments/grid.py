@@ -176,7 +176,8 @@ def run_grid(cells, jobs=1, progress=None):
         logs = ", ".join(str(_log(cell)) for cell in failed)
         raise RuntimeError(
             f"{len(failed)} of {len(cells)} runs failed; what they said is in {logs}. "
-            "Start again to run only what is missing."
+            f"The first ended with: {_last_words(failed[0])} Start again to run only "
+            "what is missing."
         )
 
 
@@ -249,6 +250,12 @@ def _start(cell, jobs):
 
 def _log(cell):
     return Path(cell.settings.output) / "log.txt"
+
+
+def _last_words(cell):
+    lines = _log(cell).read_text(encoding="utf-8", errors="replace").split("\n")
+    said = next((line for line in reversed(lines) if line.strip()), "nothing")
+    return re.sub(r"^\w+Error: ", "", said).rstrip(".") + "."
 
 
 def _epochs_done(cell):

@@ -89,7 +89,12 @@ def _chosen(table, names):
 
 
 def _stand_ins(table, data):
-    known = [one for one in table.stand_ins if data in (None, one["data"])]
+    """Settings of the data to run on; a family means its set of the table."""
+    known = [
+        one
+        for one in table.stand_ins
+        if data in (None, one["data"], one["data"].partition("/")[0])
+    ]
     return known or [{**table.stand_ins[0], "data": data}]
 
 
