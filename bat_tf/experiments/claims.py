@@ -236,9 +236,11 @@ CLAIMS = (
         ("BAT",),
     ),
     Claim(
-        "S0: BAT is the best encoder at every depth.",
+        "S0: BAT is better than MUSE and Transformer at 4, 6 and 12 layers.",
         ("s0-table7", "s0-table8"),
         ("BAT",),
+        ("MUSE", "Transformer"),
+        ("4-layer", "6-layer", "12-layer"),
     ),
     Claim(
         "S0: 4 layers of BAT are no worse than more.",
