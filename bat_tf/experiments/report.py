@@ -245,10 +245,12 @@ def _encoder_curves(results, folder):
 def _loss_curves(results, folder):
     panels = {}
     for variant in variants(TABLES["s0-table3"], results):
+        data, _, how = variant.label.partition(", ")
         for kind in ("f1", "f2"):
             series = curves(variant, f"val_token-macro-{kind}", False).get("BAT", {})
             if len(series) > 1:
-                panels[f"macro {kind.upper()}, {variant.label}"] = series
+                # Two lines: panels side by side have no room for a longer one.
+                panels[f"macro {kind.upper()}, {data}\n{how}"] = series
     if not panels:
         return
     path = folder / "curves_losses.png"
