@@ -43,6 +43,19 @@ def test_counts_of_predictions_are_counts(tmp_path):
     assert "| macro F2 | 80.00 ± 0.00 (79.8) |" in text
 
 
+def test_it_says_how_many_runs_have_each_seed(tmp_path):
+    fake_cells(
+        tmp_path,
+        "s0-table10",
+        lambda row, seed: (0.7, 0.8) if row == "CE" or not seed else None,
+        names=["CE", "WCE"],
+    )
+    results = load_results(tmp_path / "results")
+    text = "\n".join(table_section(TABLES["s0-table10"], results))
+    assert "; seeds 0, 1 (2, 1 runs).\n" in text
+    assert "| macro F1 | 70.00 ± 0.00 (79.9) | 70.00 (79.8) |" in text
+
+
 def test_without_results_everything_is_not_run(tmp_path):
     text = write_report([], tmp_path).read_text("utf-8")
     assert text.count("Not run") >= 30 and "**held**" not in text

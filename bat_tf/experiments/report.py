@@ -17,10 +17,11 @@ NOT_RUN = "not run"
 HEAD = """# The papers' tables, run again
 
 This page is written by `bat-tf report` from the result files; `bat-tf reproduce` makes
-those. A value is the mean ± the standard deviation over seeds, on the test part, of the
-model of the epoch that is best on the valid part; scores in percent. In brackets stands
-what the paper prints. The data are not the papers' own (EC-Zh and EC-JP are private):
-what can be compared is who is ahead, not the height of the scores.
+those. A value is the mean ± the standard deviation over seeds, or that of a single one,
+on the test part, of the model of the epoch that is best on the valid part; scores in
+percent. In brackets stands what the paper prints. The data are not the papers' own
+(EC-Zh and EC-JP are private): what can be compared is who is ahead, not the height of
+the scores.
 """
 
 
@@ -119,8 +120,7 @@ def variant_lines(variant, whole=True):
         values = {(r, c): variant.value(r, c) for r in rows for c in columns}
         rows = [r for r in rows if any(values[r, c] for c in columns)]
         columns = [c for c in columns if any(values[r, c] for r in rows)]
-    seeds = sorted({result["settings"]["seed"] for result in variant.results})
-    yield f"{variant.label}; seeds {', '.join(map(str, seeds))}.\n"
+    yield f"{variant.label}; {_seeds(variant)}.\n"
     said = _deviations(variant)
     if said:
         yield f"Otherwise than in the paper: {'; '.join(said)}.\n"
@@ -130,6 +130,15 @@ def variant_lines(variant, whole=True):
         cells = [cell_text(variant, row, column) for column in columns]
         yield f"| {_escape(row)} | " + " | ".join(cells) + " |"
     yield ""
+
+
+def _seeds(variant):
+    """The seeds of a variant, and how many runs have each if not all have."""
+    runs = Counter(result["settings"]["seed"] for result in variant.results)
+    names = f"seeds {', '.join(map(str, sorted(runs)))}"
+    if len(set(runs.values())) == 1:
+        return names
+    return f"{names} ({', '.join(str(runs[seed]) for seed in sorted(runs))} runs)"
 
 
 def _runnable(table):
