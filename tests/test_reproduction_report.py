@@ -19,6 +19,7 @@ def scores(row, seed):
 
 def test_the_page_has_ours_beside_the_paper_s(tmp_path):
     fake_cells(tmp_path, "s0-table3", scores)
+    fake_cells(tmp_path, "s0-table5", scores, names=["BAT", "CE"])
     results = str(tmp_path / "results")
     command = ["report", "--results", results, "-o", str(tmp_path / "page")]
     shown = CliRunner().invoke(cli.app, command)
@@ -29,7 +30,8 @@ def test_the_page_has_ours_beside_the_paper_s(tmp_path):
     assert "| S0: BAT has the best macro F1 at 4 layers. | **held** |" in text
     assert "| BAT | 1,060,000 | 7.0 |" in text
     assert "### S3 Table 2" in text and "Not run: Neither EUR-Lex" in text
-    for name in ("curves_encoders", "curves_losses", "predicted", "speed"):
+    encoders = ("curves_encoders", "curves_encoders_japanese")
+    for name in (*encoders, "curves_losses", "predicted", "speed"):
         assert f"({name}.png)" in text
         picture = matplotlib.image.imread(tmp_path / "page" / f"{name}.png")
         assert picture.std() > 0.01

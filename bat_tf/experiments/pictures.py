@@ -121,7 +121,7 @@ DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 MARKERS = "osD^vPX"
 
 
-def plot_curves(panels, path, title, ylabel):
+def plot_curves(panels, path, title, ylabel, names=None):
     """Draws scores by epoch: a panel for each group, a line for each of its series.
 
     Args:
@@ -130,6 +130,8 @@ def plot_curves(panels, path, title, ylabel):
         path: the file; its ending says which format.
         title: above the picture.
         ylabel: of the first panel.
+        names: of series, in the order of their colours, for pictures that are looked at
+            together; those of this one by default.
 
     Returns:
         The path.
@@ -141,7 +143,8 @@ def plot_curves(panels, path, title, ylabel):
         figsize=(max(7.5, 5 * columns), 3.2 * rows), layout="constrained"
     )
     grid = picture.subplots(rows, columns, squeeze=False, sharey=True)
-    names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
+    drawn = (name for panel in panels.values() for name in panel)
+    names = list(dict.fromkeys((*(names or ()), *drawn)))
     for axes in grid.flat[len(panels) :]:
         axes.set_axis_off()
     shown = {}
@@ -167,7 +170,7 @@ def plot_curves(panels, path, title, ylabel):
     # The first epochs would squeeze what differs at the end.
     low, high = grid[0, 0].get_ylim()
     grid[0, 0].set_ylim(max(low, high - 30), high)
-    shown = {name: shown[name] for name in names}
+    shown = {name: shown[name] for name in names if name in shown}
     picture.legend(
         shown.values(), shown, loc="outside right center", fontsize=9, handlelength=3.5
     )

@@ -14,6 +14,10 @@ from bat_tf.experiments.papers import ENCODERS, S2_SCORES, TABLES
 from bat_tf.experiments.reproduce import paper_settings, variants
 
 NOT_RUN = "not run"
+ENCODER_CURVES = {
+    "s0-table4": "curves_encoders.png",
+    "s0-table6": "curves_encoders_japanese.png",
+}
 HEAD = """# The papers' tables, run again
 
 This page is written by `bat-tf report` from the result files; `bat-tf reproduce` makes
@@ -240,15 +244,17 @@ def curves(variant, name, split_by_row):
 
 
 def _encoder_curves(results, folder):
-    found = variants(TABLES["s0-table4"], results)
-    panels = curves(found[0], "val_token-macro-f2", True) if found else {}
-    if not panels:
-        return
-    path = folder / "curves_encoders.png"
-    label = "macro F2, valid part (%)"
-    pictures.plot_curves(panels, path, f"Encoders: {found[0].label}", label)
-    yield "### Learning curves of the encoders, by loss\n"
-    yield f"![Macro F2 by epoch for each encoder]({path.name})\n"
+    drawn = []
+    for id, name in ENCODER_CURVES.items():
+        found = variants(TABLES[id], results)
+        panels = curves(found[0], "val_token-macro-f2", True) if found else {}
+        if panels:
+            texts = f"Encoders: {found[0].label}", "macro F2, valid part (%)"
+            pictures.plot_curves(panels, folder / name, *texts, names=ENCODERS)
+            drawn.append(f"![Macro F2 by epoch for each encoder]({name})\n")
+    if drawn:
+        yield "### Learning curves of the encoders, by loss\n"
+        yield from drawn
 
 
 def _loss_curves(results, folder):
