@@ -67,6 +67,11 @@ def test_cardinality_is_known_for_the_progress_bar(examples, tokenizer):
     assert batches.cardinality().numpy() == sum(1 for _ in batches)
 
 
+def test_no_epoch_ends_with_a_wait_for_a_tuner(examples, tokenizer):
+    batches = pipeline.tag_batches(examples, tokenizer, batch_size=7, seed=0)
+    assert batches.options().autotune.enabled is False
+
+
 def test_fixed_shapes_are_few_and_hold_the_same_examples(examples, tokenizer):
     loose = pipeline.tag_batches(examples, tokenizer, batch_size=7, num_buckets=3)
     fixed = pipeline.tag_batches(

@@ -263,9 +263,12 @@ def _batches(lengths, batch, batch_size, seed, epoch, num_buckets, share):
             lambda rows: replicas.map(lambda replica: part(rows, replica))
         )
         count *= share.count
-    return batches.apply(tf.data.experimental.assert_cardinality(count)).prefetch(
-        tf.data.AUTOTUNE
-    )
+    # There is nothing to tune here, and TensorFlow 2.21 may wait for the tuner's thread
+    # at the end of an epoch, for as long again as the epoch took.
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    batches = batches.apply(tf.data.experimental.assert_cardinality(count))
+    return batches.prefetch(2).with_options(options)
 
 
 def pack_tags(rows, tokenizer):

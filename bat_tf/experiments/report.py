@@ -251,7 +251,7 @@ def _encoder_curves(results, folder):
         if panels:
             texts = f"Encoders: {found[0].label}", "macro F2, valid part (%)"
             pictures.plot_curves(panels, folder / name, *texts, names=ENCODERS)
-            drawn.append(f"![Macro F2 by epoch for each encoder]({name})\n")
+            drawn.append(f"![{texts[0]}; macro F2 by epoch]({name})\n")
     if drawn:
         yield "### Learning curves of the encoders, by loss\n"
         yield from drawn
