@@ -8,7 +8,7 @@ from fake_results import fake_cells
 from bat_tf.experiments import claims
 from bat_tf.experiments.claims import CLAIMS, FAILED, HELD, OPEN, Claim, verdicts
 from bat_tf.experiments.papers import TABLES
-from bat_tf.experiments.reproduce import load_results
+from bat_tf.experiments.reproduce import load_results, table_cells
 
 BEST = Claim("BAT is best.", ("s0-table3",), ("BAT",))
 SOONER = Claim("BAT is first.", ("s0-table4",), ("BAT",), kind="sooner")
@@ -65,6 +65,24 @@ def test_each_way_of_running_has_its_own_verdict(tmp_path):
     short, long = verdicts(claim, found)
     assert (short.word, long.word) == (HELD, FAILED)
     assert "15 epochs" in short.reason and "50 epochs" in long.reason
+
+
+def test_tables_on_different_data_are_judged_apart():
+    claim = Claim("ZLPR ranks best.", ("s2-table3", "s2-table12"), ("ZLPR, Bert",))
+    claim = dataclasses.replace(claim, worse=("BCE, Bert",), within=("AvgPrec",))
+    found = []
+    for id, gain in (("s2-table3", -0.1), ("s2-table12", 0.1)):
+        cells = table_cells(
+            TABLES[id], "results", "runs", seeds=(0, 1), names=["BCE", "ZLPR"]
+        )
+        for cell in cells:
+            value = 0.5 + gain * (cell.settings.loss == "zlpr")
+            values = {"average_precision": value + 0.001 * cell.settings.seed}
+            settings = cell.settings.to_dict()
+            found.append({"settings": settings, "test": {"values": values}})
+    cooking, emotions = verdicts(claim, found)
+    assert (cooking.word, emotions.word) == (FAILED, HELD)
+    assert "cooking" in cooking.reason and "not run" not in cooking.reason
 
 
 def test_every_claim_speaks_of_values_in_its_tables():

@@ -60,8 +60,8 @@ def test_a_light_model_stands_in_for_documents():
     assert "encoder bat instead of bert-base-uncased" in said[1]
     assert len(cells("s2-table1")) == 10  # five losses on two sets
     assert len(cells("s2-table1", data="goemotions")) == 5
-    with pytest.raises(ValueError, match="s3-table2 cannot be run. Neither EUR-Lex"):
-        cells("s3-table2")
+    with pytest.raises(ValueError, match="s2-table4 cannot be run. Neither CNIPA-Abs"):
+        cells("s2-table4")
 
 
 def test_a_family_of_sets_means_the_one_that_stands_in():
@@ -106,6 +106,43 @@ def test_results_are_found_by_their_settings(tmp_path):
     assert not variants(TABLES["s0-table5"], results)
     counted = variants(TABLES["s0-table10"], results)[0].value("category 2", "CE")
     assert counted.mean == 2450 or counted.mean == 2800
+
+
+def fake_precision(cell, **values):
+    return {
+        "settings": cell.settings.to_dict(),
+        "versions": {},
+        "test": {"values": values},
+    }
+
+
+def test_a_row_with_epochs_of_its_own_stands_beside_the_others():
+    found = cells("s3-table2", names=["XML-CNN", "ME-XML (1", "SVM"])
+    assert sorted(cell.settings.epochs for cell in found) == [4, 4, 10]
+    assert {cell.settings.encoder for cell in found} == {"svm", "cnn", "bert"}
+    (same,) = cells("s3-table4", names=["1E (D-12)"])
+    assert same.path in {cell.path for cell in found}
+    results = [fake_precision(cell, **{"p@1": 0.7}) for cell in found]
+    (variant,) = variants(TABLES["s3-table2"], results)
+    assert variant.label == "fasttext_cooking, 4 epochs" and len(variant.runs) == 3
+
+
+def test_losses_that_only_rank_lack_some_scores():
+    found = cells("s2-table3", names=["BCE", "RL"])
+    both, ranks = (
+        {"micro_f1": 0.5, "average_precision": 0.6},
+        {"average_precision": 0.7},
+    )
+    results = [
+        fake_precision(cell, **values)
+        for cell, values in zip(found, (both, ranks), strict=True)
+    ]
+    (variant,) = variants(TABLES["s2-table3"], results)
+    assert str(variant.value("RL, Bert", "AvgPrec")) == "70.00"
+    assert variant.value("RL, Bert", "Micro-F1") is None
+    assert variant.was_run("RL, Bert", "Micro-F1")
+    assert not variant.was_run("ZLPR, Bert", "Micro-F1")
+    assert not variant.was_run("RL, Roberta", "AvgPrec")
 
 
 def test_a_curve_is_scored_at_its_end():

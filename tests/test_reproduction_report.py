@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 from bat_tf import cli
 from bat_tf.experiments.papers import TABLES
 from bat_tf.experiments.report import table_section, write_report
-from bat_tf.experiments.reproduce import load_results
+from bat_tf.experiments.reproduce import load_results, table_cells
 
 
 def scores(row, seed):
@@ -29,7 +29,8 @@ def test_the_page_has_ours_beside_the_paper_s(tmp_path):
     assert "epochs 15 instead of 50" in text
     assert "| S0: BAT has the best macro F1 at 4 layers. | **held** |" in text
     assert "| BAT | 1,060,000 | 7.0 |" in text
-    assert "### S3 Table 2" in text and "Not run: Neither EUR-Lex" in text
+    assert "### S2 Table 4" in text and "Not run: Neither CNIPA-Abstract" in text
+    assert "### S3 Table 2" in text and "Not run: 7 runs" in text
     encoders = ("curves_encoders", "curves_encoders_japanese")
     for name in (*encoders, "curves_losses", "predicted", "speed"):
         assert f"({name}.png)" in text
@@ -56,6 +57,17 @@ def test_it_says_how_many_runs_have_each_seed(tmp_path):
     text = "\n".join(table_section(TABLES["s0-table10"], results))
     assert "; seeds 0, 1 (2, 1 runs).\n" in text
     assert "| macro F1 | 70.00 ± 0.00 (79.9) | 70.00 (79.8) |" in text
+
+
+def test_what_a_run_cannot_have_is_no_run_that_is_missing():
+    settings = {"data": "fasttext_cooking", "loss": "rl"}
+    (cell,) = table_cells(TABLES["s2-table3"], "results", "runs", names=["RL"])
+    assert settings.items() <= cell.settings.to_dict().items()
+    values = {"average_precision": 0.55, "ranking_loss": 0.07}
+    result = {"settings": cell.settings.to_dict(), "test": {"values": values}}
+    text = "\n".join(table_section(TABLES["s2-table3"], [result]))
+    assert "| RL, Bert | – | – | – | – | 55.00 (71.59) | 7.00 (1.24) |" in text
+    assert "| BCE, Bert | not run (42.75) |" in text
 
 
 def test_without_results_everything_is_not_run(tmp_path):

@@ -149,3 +149,12 @@ def test_reuters_is_near_the_published_row(data_folder):
         for average in ("micro", "macro")
     ]
     np.testing.assert_allclose(f1, [88.2, 47.8], atol=0.5)
+
+
+def test_a_report_takes_metrics_of_rankings_by_name():
+    model = SVMClassifier.for_data(data()).fit(data())
+    report = model.evaluate_report(data(), metrics=["p@1", "psp@1"])
+    scores, truth = model.scores(data().texts), model.labels.multi_hot(data().labels)
+    hits = truth[np.arange(len(truth)), scores.argmax(axis=1)]
+    assert report.values["p@1"] == pytest.approx(hits.mean())
+    assert 0 < report.values["psp@1"] <= 1

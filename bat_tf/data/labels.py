@@ -127,6 +127,20 @@ class LabelSpace:
             return ()
         return tuple(self.names[index] for index in np.flatnonzero(self.counts == 0))
 
+    @property
+    def facts(self):
+        """What metrics want to know of the labels.
+
+        Example:
+            >>> sorted(LabelSpace.fit([["sport"]]).facts.items())
+            [('label_counts', [1]), ('num_examples', 1), ('num_labels', 1)]
+        """
+        return {
+            "num_labels": len(self),
+            "label_counts": None if self.counts is None else self.counts.tolist(),
+            "num_examples": self.num_examples,
+        }
+
     def id_of(self, name):
         """Returns the id of a label.
 

@@ -156,7 +156,7 @@ def cell_text(variant, row, column):
     table = variant.table
     spread, printed = variant.value(row, column), table.printed.get((row, column))
     is_count = (table.place(row, column) or ("", ""))[1].startswith("predicted")
-    ours = NOT_RUN
+    ours = "–" if variant.was_run(row, column) else NOT_RUN
     if spread is not None:
         ours = _count(spread) if is_count else str(spread)
     if printed is None:
@@ -336,7 +336,7 @@ def _speed(results, folder):
         ]
         seconds = [run["epoch_seconds"] for run in runs if run.get("epoch_seconds")]
         if runs:
-            rows[name] = runs[0]["parameters"], statistics.median(seconds or [0])
+            rows[name] = runs[0]["parameters"], min(seconds, default=0)
         bars[name] = (
             [rows[name][0] / 1e6, rows[name][1] or None] if runs else [None] * 2
         )
@@ -346,8 +346,8 @@ def _speed(results, folder):
     first = found[0].results[0]
     yield "### Speed and parameters of the encoders\n"
     yield (
-        f"Median over losses and seeds, on a share of {first['cores']} cores; "
-        "parameters with the embeddings.\n"
+        "The quickest run over losses and seeds, since other work slows the rest; a "
+        f"share of {first['cores']} cores; parameters with the embeddings.\n"
     )
     yield "| | parameters | seconds an epoch |\n|---|---|---|"
     for name in ENCODERS:

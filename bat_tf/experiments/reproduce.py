@@ -169,12 +169,16 @@ class Variant:
     runs: dict
 
     def value(self, row, column):
-        """The `Spread` of a value over seeds, or None if it was not run."""
+        """The `Spread` of a value over seeds; None if no run has it."""
         place = self.table.place(row, column)
-        results = self.runs.get(place[0]) if place else None
-        if not results:
-            return None
-        return Spread.of([score(result, place[1]) for result in results])
+        results = self.runs.get(place[0], ()) if place else ()
+        found = scores(results, place[1]) if place else ()
+        return Spread.of(found) if found else None
+
+    def was_run(self, row, column):
+        """Whether there are results of this place, with or without the value."""
+        place = self.table.place(row, column)
+        return bool(place) and place[0] in self.runs
 
     @property
     def results(self):
@@ -199,11 +203,14 @@ def variants(table, results):
     found = {}
     for stand_in in table.stand_ins:
         for place in table.places:
-            values = merged(merged(table.paper, stand_in), table.changes(place))
+            own = table.changes(place)
+            values = merged(merged(table.paper, stand_in), own)
             for result in alike.get(_core(table, RunSettings.of(**values)), ()):
-                found.setdefault(_label(result), {}).setdefault(place, []).append(
-                    result
-                )
+                # A row with epochs of its own stands beside the others.
+                alone = result["settings"]["epochs"] == own.get("epochs")
+                epochs = stand_in["epochs"] if alone else result["settings"]["epochs"]
+                runs = found.setdefault(_label(result, epochs), {})
+                runs.setdefault(place, []).append(result)
     ordered = sorted(found.items(), key=lambda pair: -sum(map(len, pair[1].values())))
     return [Variant(table, label, runs) for label, runs in ordered]
 
@@ -213,19 +220,26 @@ def _core(table, settings):
     return fingerprint(settings, (*_SAME, *(_OPEN if tags else ())))
 
 
-def _label(result):
+def _label(result, epochs):
     settings = result["settings"]
-    label = f"{settings['data']}, {settings['epochs']} epochs"
+    label = f"{settings['data']}, {epochs} epochs"
     if settings["optimizer"] == "bat" and "warmup_steps" in result:
         label += f", warm-up {result['warmup_steps']:,} steps"
     return label
+
+
+def scores(results, name):
+    """A score of several results, of those that have it: some losses only rank."""
+    found = (score(result, name) for result in results)
+    return [value for value in found if value is not None]
 
 
 def score(result, name, part="test"):
     """A score of a result by name: one of its values, `predicted 1` or `last …`.
 
     `predicted n` is how many tokens got the n-th most frequent class of keywords;
-    `last x` is the mean of x over the last epochs, whichever of them was chosen.
+    `last x` is the mean of x over the last epochs, whichever of them was chosen. None
+    if the result has no such value.
 
     >>> tokens = [{"name": "none", "predicted": 9, "actual": 9}]
     >>> tokens += [{"name": "brand", "predicted": 3, "actual": 2}]
@@ -239,4 +253,4 @@ def score(result, name, part="test"):
     if name.startswith("predicted "):
         classes = sorted(report["tokens"][1:], key=lambda one: -one["actual"])
         return classes[int(name.removeprefix("predicted ")) - 1]["predicted"]
-    return flat_scores(report)[name]
+    return flat_scores(report).get(name)

@@ -59,13 +59,7 @@ class LabelModel(TextModel):
 
     def metric(self, name):
         """The metric called `name`, for this model."""
-        counts = self.labels.counts
-        metric = metrics.get(
-            name,
-            num_labels=len(self.labels),
-            label_counts=None if counts is None else counts.tolist(),
-            num_examples=self.labels.num_examples,
-        )
+        metric = metrics.get(name, **self.labels.facts)
         if hasattr(metric, "threshold") and self.cut is not None:
             metric.threshold = self.cut
         return metric

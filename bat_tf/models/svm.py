@@ -5,6 +5,7 @@ import numpy as np
 from bat_tf._validation import check_choice, check_number, import_optional, sentence
 from bat_tf.data.dataset import TextDataset
 from bat_tf.data.labels import LabelSpace
+from bat_tf.metrics import get as get_metric
 from bat_tf.metrics.label_report import LabelReport
 from bat_tf.models.text_model import is_east_asian
 from bat_tf.thresholds import fit_threshold
@@ -158,11 +159,12 @@ class SVMClassifier:
             chosen.append([(self.labels.names[i], float(row[i])) for i in order])
         return chosen
 
-    def evaluate_report(self, dataset, **settings):
+    def evaluate_report(self, dataset, metrics=(), **settings):
         """Scores a dataset in full, as `LabelClassifier.evaluate_report` does.
 
         Args:
             dataset: a `TextDataset` with labels; those not in `labels` are left out.
+            metrics: names of more metrics that rank, such as `"p@5"` and `"psp@5"`.
             **settings: of `LabelReport.of_chunks`, such as `label_bounds`.
 
         Returns:
@@ -174,6 +176,7 @@ class SVMClassifier:
             self.labels.csr(dataset.labels, unknown="skip"),
             self.labels,
             self.threshold,
+            metrics={name: get_metric(name, **self.labels.facts) for name in metrics},
             data=dataset.name,
             **settings,
         )
