@@ -1,5 +1,7 @@
 """The page of all tables: what was run, what was not, and pictures of it."""
 
+from pathlib import Path
+
 import matplotlib.image
 from fake_results import fake_cells
 from typer.testing import CliRunner
@@ -8,6 +10,8 @@ from bat_tf import cli
 from bat_tf.experiments.papers import TABLES
 from bat_tf.experiments.report import table_section, write_report
 from bat_tf.experiments.reproduce import load_results, table_cells
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
 def scores(row, seed):
@@ -91,3 +95,12 @@ def test_wins_are_counted_over_data_sets_and_seeds(tmp_path):
     text = "\n".join(table_section(TABLES["s2-table1"], found))
     assert "2 experiments here" in text
     assert "| ZLPR | 2 (16) | 2 (9) | 2 (5) | 2 (8) | 2 (13) | 0 (18) |" in text
+
+
+def test_the_page_of_this_repository_is_what_its_results_say(tmp_path):
+    results = load_results(EXAMPLES / "reproduction" / "results", EXAMPLES / "results")
+    page = EXAMPLES / "reproduction" / "README.md"
+    written = write_report(results, tmp_path).read_text("utf-8")
+    assert written == page.read_text("utf-8"), "run `bat-tf report`"
+    for picture in tmp_path.glob("*.png"):
+        assert page.with_name(picture.name).exists()

@@ -1,5 +1,6 @@
 """Pictures of data and results, for reports."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -161,7 +162,7 @@ def plot_curves(panels, path, title, ylabel, names=None):
                 markevery=max(1, len(values) // 10),
                 linewidth=1.4,
             )
-        axes.set_title(panel, loc="left", fontsize=10)
+        axes.set_title(subscripts(panel), loc="left", fontsize=10)
         axes.set_xlabel("epoch")
         axes.grid(alpha=0.3)
         axes.xaxis.get_major_locator().set_params(integer=True)
@@ -170,7 +171,7 @@ def plot_curves(panels, path, title, ylabel, names=None):
     # The first epochs would squeeze what differs at the end.
     low, high = grid[0, 0].get_ylim()
     grid[0, 0].set_ylim(max(low, high - 30), high)
-    shown = {name: shown[name] for name in names if name in shown}
+    shown = {subscripts(name): shown[name] for name in names if name in shown}
     picture.legend(
         shown.values(), shown, loc="outside right center", fontsize=9, handlelength=3.5
     )
@@ -207,7 +208,7 @@ def plot_bars(bars, path, title, xlabels, marks=None):
         axes.bar_label(drawn, texts, fontsize=8, **inside)
         missing = ["not run" if value is None else "" for value in values]
         axes.bar_label(drawn, missing, padding=3, fontsize=8)
-        axes.set_yticks(places, list(bars), fontsize=9)
+        axes.set_yticks(places, [subscripts(name) for name in bars], fontsize=9)
         axes.set_xlabel(xlabel)
         axes.margins(x=0.2)
         axes.grid(axis="x", alpha=0.3)
@@ -226,6 +227,15 @@ def plot_bars(bars, path, title, xlabels, marks=None):
     grid[0].invert_yaxis()
     picture.suptitle(title, x=0.01, ha="left", fontsize=11)
     return _save(picture, path)
+
+
+def subscripts(name):
+    """A name as matplotlib sets it, with what is in braces below the line.
+
+    >>> subscripts("PBP_{0,8}"), subscripts("12-layer")
+    ('PBP$_{0,8}$', '12-layer')
+    """
+    return re.sub(r"_\{[^}]*\}", lambda found: f"${found[0]}$", name)
 
 
 def _number(value):
