@@ -36,7 +36,7 @@ def test_the_page_has_ours_beside_the_paper_s(tmp_path):
     assert "### S2 Table 4" in text and "Not run: Neither CNIPA-Abstract" in text
     assert "### S3 Table 2" in text and "Not run: 7 runs" in text
     encoders = ("curves_encoders", "curves_encoders_japanese")
-    for name in (*encoders, "curves_losses", "predicted", "speed"):
+    for name in (*encoders, "f1_f2", "curves_losses", "predicted", "speed"):
         assert f"({name}.png)" in text
         picture = matplotlib.image.imread(tmp_path / "page" / f"{name}.png")
         assert picture.std() > 0.01

@@ -9,6 +9,12 @@ from bat_tf._validation import check_number, import_optional
 from bat_tf.data.labels import LabelSpace
 
 
+def _matplotlib(purpose):
+    """The package; by itself it does not bring its figures along."""
+    import_optional("matplotlib.figure", "plots", purpose)
+    return import_optional("matplotlib", "plots", purpose)
+
+
 def cooccurrence(dataset, labels=None):
     """How often labels stand on the same text.
 
@@ -46,7 +52,7 @@ def plot_cooccurrence(dataset, path, most=40):
     Returns:
         The path.
     """
-    figure = import_optional("matplotlib.figure", "plots", "plot_cooccurrence")
+    matplotlib = _matplotlib("plot_cooccurrence")
     check_number("most", most, low=2, integer=True)
     labels, counts = cooccurrence(dataset)
     own = counts.diagonal()
@@ -61,7 +67,7 @@ def plot_cooccurrence(dataset, path, most=40):
     share = counts[chosen][:, chosen].toarray() / own[chosen, None]
     np.fill_diagonal(share, np.nan)  # every label meets itself
     size = 1.5 + 0.2 * len(chosen)
-    picture = figure.Figure(figsize=(size + 1.2, size), layout="constrained")
+    picture = matplotlib.figure.Figure(figsize=(size + 1.2, size), layout="constrained")
     axes = picture.add_subplot()
     axes.set_facecolor("0.85")
     image = axes.imshow(100 * share, cmap="viridis", vmin=0, vmax=100)
@@ -89,9 +95,9 @@ def plot_groups(rows, path, title, groups=("head", "medium", "tail"), kind="macr
     Returns:
         The path.
     """
-    figure = import_optional("matplotlib", "plots", "plot_groups").figure
-    colours = import_optional("matplotlib", "plots", "plot_groups").colormaps["cividis"]
-    picture = figure.Figure(figsize=(8, 3.6), layout="constrained")
+    matplotlib = _matplotlib("plot_groups")
+    colours = matplotlib.colormaps["cividis"]
+    picture = matplotlib.figure.Figure(figsize=(8, 3.6), layout="constrained")
     axes = picture.add_subplot()
     width = 0.85 / len(rows)
     for number, (row, scores) in enumerate(rows.items()):
@@ -137,10 +143,10 @@ def plot_curves(panels, path, title, ylabel, names=None):
     Returns:
         The path.
     """
-    figure = import_optional("matplotlib", "plots", "plot_curves").figure
+    matplotlib = _matplotlib("plot_curves")
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
-    picture = figure.Figure(
+    picture = matplotlib.figure.Figure(
         figsize=(max(7.5, 5 * columns), 3.2 * rows), layout="constrained"
     )
     grid = picture.subplots(rows, columns, squeeze=False, sharey=True)
@@ -179,6 +185,55 @@ def plot_curves(panels, path, title, ylabel, names=None):
     return _save(picture, path)
 
 
+def plot_points(panels, path, title, xlabel, ylabel):
+    """Draws points, a colour for the first half of their names, a marker for the other.
+
+    Args:
+        panels: title of a panel → ((first name, second name) → (x, y)). Panels have
+            scales of their own.
+        path: the file; its ending says which format.
+        title: above the picture.
+        xlabel: of all panels.
+        ylabel: of all panels.
+
+    Returns:
+        The path.
+    """
+    matplotlib = _matplotlib("plot_points")
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
+    size = (max(7.5, 5 * columns), 3.6 * rows)
+    picture = matplotlib.figure.Figure(figsize=size, layout="constrained")
+    grid = picture.subplots(rows, columns, squeeze=False)
+    names = [name for points in panels.values() for name in points]
+    colours = {n: COLOURS[i] for i, n in enumerate(dict.fromkeys(a for a, _ in names))}
+    markers = {n: MARKERS[i] for i, n in enumerate(dict.fromkeys(b for _, b in names))}
+    for axes in grid.flat[len(panels) :]:
+        axes.set_axis_off()
+    for axes, (panel, points) in zip(grid.flat, panels.items(), strict=False):
+        for (first, second), (x, y) in points.items():
+            style = {"color": colours[first], "marker": markers[second]}
+            axes.scatter(x, y, s=45, alpha=0.85, **style)
+        low = max(axes.get_xlim()[0], axes.get_ylim()[0])
+        axes.axline((low, low), slope=1, color="0.6", linewidth=1, zorder=0)
+        axes.set_title(panel, loc="left", fontsize=10)
+        axes.set_xlabel(xlabel)
+        axes.set_ylabel(ylabel)
+        axes.grid(alpha=0.3)
+    shown = [
+        matplotlib.patches.Patch(color=colour, label=subscripts(name))
+        for name, colour in colours.items()
+    ]
+    line = {"color": "0.4", "linestyle": ""}
+    shown += [
+        matplotlib.lines.Line2D([], [], marker=marker, label=name, **line)
+        for name, marker in markers.items()
+    ]
+    picture.legend(handles=shown, loc="outside right center", fontsize=9)
+    picture.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return _save(picture, path)
+
+
 def plot_bars(bars, path, title, xlabels, marks=None):
     """Draws horizontal bars: a panel for each quantity, a bar for each name.
 
@@ -192,9 +247,11 @@ def plot_bars(bars, path, title, xlabels, marks=None):
     Returns:
         The path.
     """
-    figure = import_optional("matplotlib", "plots", "plot_bars").figure
+    matplotlib = _matplotlib("plot_bars")
     height = 1.4 + 0.27 * len(bars)
-    picture = figure.Figure(figsize=(4.6 * len(xlabels), height), layout="constrained")
+    picture = matplotlib.figure.Figure(
+        figsize=(4.6 * len(xlabels), height), layout="constrained"
+    )
     grid = picture.subplots(1, len(xlabels), squeeze=False, sharey=True)[0]
     for number, (axes, xlabel) in enumerate(zip(grid, xlabels, strict=True)):
         values = [row[number] for row in bars.values()]

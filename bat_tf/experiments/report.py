@@ -221,8 +221,53 @@ def _wins(table, found):
 
 
 def _pictures(results, folder):
-    for draw in (_encoder_curves, _loss_curves, _predicted, _speed):
+    for draw in (_trade_off, _encoder_curves, _loss_curves, _predicted, _speed):
         yield from draw(results, folder)
+
+
+def _trade_off(results, folder):
+    """Macro F1 against F2 of every encoder and loss, ours beside the paper's."""
+    panels = {}
+    for f1, f2 in (("s0-table3", "s0-table4"), ("s0-table5", "s0-table6")):
+        found = variants(TABLES[f1], results)
+        if not found:
+            continue
+        data = TABLES[f1].paper["data"]
+        panels[f"{data}, as printed"] = _points(
+            TABLES[f1], TABLES[f1].printed.get, TABLES[f2].printed.get
+        )
+        other = variants(TABLES[f2], results)[0]
+        panels[f"{found[0].results[0]['settings']['data']}, here"] = _points(
+            TABLES[f1], *(_percent(variant) for variant in (found[0], other))
+        )
+    if not panels:
+        return
+    path = folder / "f1_f2.png"
+    texts = "Losses and encoders of S0", "macro F1 (%)", "macro F2 (%)"
+    pictures.plot_points(panels, path, *texts)
+    yield "### What losses trade (S0 Tables 3 to 6)\n"
+    yield (
+        "A loss that raises F2 at equal F1 lies above another; one that moves along "
+        "a falling line trades F1 for it. On the grey line both are equal.\n"
+    )
+    yield f"![Macro F1 against macro F2, as printed and here]({path.name})\n"
+
+
+def _points(table, *values):
+    """(row, column) → one of each of the values, where all are known."""
+    places = ((row, column) for row in table.rows for column in table.columns)
+    found = {place: tuple(value(place) for value in values) for place in places}
+    return {place: point for place, point in found.items() if None not in point}
+
+
+def _percent(variant):
+    """A function of (row, column): the mean in percent, or None."""
+
+    def value(place):
+        spread = variant.value(*place)
+        return None if spread is None else 100 * spread.mean
+
+    return value
 
 
 def mean_curve(results, name):
