@@ -121,6 +121,18 @@ def plot_groups(rows, path, title, groups=("head", "medium", "tail"), kind="macr
     return _save(picture, path)
 
 
+def _panels(matplotlib, count, height, **shared):
+    """A picture and its panels [rows, columns], two in a row; the last may be empty."""
+    columns = min(2, count)
+    rows = -(-count // columns)
+    size = (max(7.5, 5 * columns), height * rows)
+    picture = matplotlib.figure.Figure(figsize=size, layout="constrained")
+    grid = picture.subplots(rows, columns, squeeze=False, **shared)
+    for axes in grid.flat[count:]:
+        axes.set_axis_off()
+    return picture, grid
+
+
 # Okabe and Ito's colours, which colour-blind readers can tell apart; each series also
 # has its own dashes and marker.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -143,17 +155,9 @@ def plot_curves(panels, path, title, ylabel, names=None):
     Returns:
         The path.
     """
-    matplotlib = _matplotlib("plot_curves")
-    columns = min(2, len(panels))
-    rows = -(-len(panels) // columns)
-    picture = matplotlib.figure.Figure(
-        figsize=(max(7.5, 5 * columns), 3.2 * rows), layout="constrained"
-    )
-    grid = picture.subplots(rows, columns, squeeze=False, sharey=True)
+    picture, grid = _panels(_matplotlib("plot_curves"), len(panels), 3.2, sharey=True)
     drawn = (name for panel in panels.values() for name in panel)
     names = list(dict.fromkeys((*(names or ()), *drawn)))
-    for axes in grid.flat[len(panels) :]:
-        axes.set_axis_off()
     shown = {}
     for axes, (panel, series) in zip(grid.flat, panels.items(), strict=False):
         for name, values in series.items():
@@ -200,16 +204,10 @@ def plot_points(panels, path, title, xlabel, ylabel):
         The path.
     """
     matplotlib = _matplotlib("plot_points")
-    columns = min(2, len(panels))
-    rows = -(-len(panels) // columns)
-    size = (max(7.5, 5 * columns), 3.6 * rows)
-    picture = matplotlib.figure.Figure(figsize=size, layout="constrained")
-    grid = picture.subplots(rows, columns, squeeze=False)
+    picture, grid = _panels(matplotlib, len(panels), 3.6)
     names = [name for points in panels.values() for name in points]
     colours = {n: COLOURS[i] for i, n in enumerate(dict.fromkeys(a for a, _ in names))}
     markers = {n: MARKERS[i] for i, n in enumerate(dict.fromkeys(b for _, b in names))}
-    for axes in grid.flat[len(panels) :]:
-        axes.set_axis_off()
     for axes, (panel, points) in zip(grid.flat, panels.items(), strict=False):
         for (first, second), (x, y) in points.items():
             style = {"color": colours[first], "marker": markers[second]}
