@@ -25,7 +25,12 @@ from bat_tf.experiments import papers, tables
 from bat_tf.experiments.demo import demo as run_demo
 from bat_tf.experiments.grid import Grid, run_grid
 from bat_tf.experiments.report import variant_lines, write_report
-from bat_tf.experiments.reproduce import load_results, table_cells, variants
+from bat_tf.experiments.reproduce import (
+    load_results,
+    results_of,
+    table_cells,
+    variants,
+)
 from bat_tf.experiments.run import RunSettings, run
 from bat_tf.metrics.report import TaggingReport
 from bat_tf.serving.bulk import tag_corpus
@@ -40,6 +45,8 @@ app = typer.Typer(
 )
 console = Console()
 RESULTS = "examples/reproduction/results"
+# Of `bat-tf grid`: some of its runs are those of a table.
+GRID_RESULTS = "examples/results"
 
 ModelPath = Annotated[
     str | None,
@@ -233,9 +240,12 @@ def reproduce(
         names=names,
         changes=changes,
     )
+    known = results_of(cells, load_results(results, GRID_RESULTS))
+    missing = [cell for cell, result in zip(cells, known, strict=True) if not result]
     with display.GridProgress(console) as progress:
-        run_grid(cells, jobs, progress.show)
-    for variant in variants(plan, [cell.result for cell in cells]):
+        run_grid(missing, jobs, progress.show)
+    found = [result for result in known if result]
+    for variant in variants(plan, found + [cell.result for cell in missing]):
         console.print(Markdown("\n".join(variant_lines(variant, whole=False))))
 
 
@@ -249,7 +259,7 @@ def report(
     ] = "examples/reproduction",
 ):
     """Write what the papers' tables came to: a page with tables and pictures."""
-    found = load_results(*(results or [RESULTS, "examples/results"]))
+    found = load_results(*(results or [RESULTS, GRID_RESULTS]))
     if not found:
         raise ValueError("There are no results yet: run `bat-tf reproduce s0-table3`.")
     path = write_report(found, output)

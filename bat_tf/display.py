@@ -1,6 +1,7 @@
 """Texts with their keywords or labels, for eyes, for pipes and for programs."""
 
 import json
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -100,13 +101,19 @@ LABELS = Style(coloured_labels, plain_labels, json_labels)
 class GridProgress:
     """A bar of the epochs of a grid, with what runs now and how long it will take.
 
+    Where there is no terminal, a line every few minutes says the same.
+
     Args:
-        console: a rich `Console`; where it is no terminal, nothing is drawn.
+        console: a rich `Console`.
+        clock: a function that returns seconds.
     """
 
-    def __init__(self, console):
+    LINES_EVERY = 300
+
+    def __init__(self, console, clock=time.monotonic):
         from rich import progress
 
+        self._console, self._clock = console, clock
         self._bar = progress.Progress(
             progress.TextColumn("{task.description}"),
             progress.BarColumn(),
@@ -115,8 +122,12 @@ class GridProgress:
             progress.TimeRemainingColumn(),
             console=console,
             disable=not console.is_terminal,
+            get_time=clock,
+            # rich looks half a minute back, and an epoch may take longer than that.
+            speed_estimate_period=3600,
         )
         self._task = None
+        self._said = 0.0
 
     def __enter__(self):
         self._bar.start()
@@ -130,7 +141,23 @@ class GridProgress:
         names = ", ".join(f"{c.row} ({c.settings.seed})" for c in running)
         if self._task is None:
             # What was there before this call says nothing about its speed.
-            self._first = done
+            self._first, self._begun = done, self._clock()
             self._task = self._bar.add_task("", total=total - done)
-        done -= self._first
+            self._done, self._moved = 0, self._begun
+        done, total = done - self._first, total - self._first
         self._bar.update(self._task, completed=done, description=f"epochs of {names}")
+        if done > self._done:
+            self._done, self._moved = done, self._clock()
+        if not self._console.is_terminal and done:
+            self._say(total, names)
+
+    def _say(self, total, names):
+        """A line, if the last one is some time ago."""
+        now = self._clock()
+        if now - self._said < self.LINES_EVERY:
+            return
+        self._said = now
+        left = (self._moved - self._begun) / self._done * (total - self._done)
+        left = max(0.0, left - (now - self._moved)) / 60
+        line = f"{self._done} of {total} epochs, about {left:.0f} minutes left: {names}"
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)

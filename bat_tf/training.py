@@ -48,11 +48,11 @@ def set_threads(batch_size):
     """
     if batch_size > SMALL_BATCH or tf.config.list_physical_devices("GPU"):
         return False
+    # A share of the cores, where a grid has runs beside this one.
+    cores = int(os.environ.get("TF_NUM_INTRAOP_THREADS") or os.cpu_count() or 2)
     try:
         tf.config.threading.set_inter_op_parallelism_threads(2)
-        tf.config.threading.set_intra_op_parallelism_threads(
-            max(1, (os.cpu_count() or 2) // 2)
-        )
+        tf.config.threading.set_intra_op_parallelism_threads(max(1, cores // 2))
     except RuntimeError:
         return False
     return True

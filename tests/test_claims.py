@@ -6,7 +6,15 @@ import pytest
 from fake_results import fake_cells
 
 from bat_tf.experiments import claims
-from bat_tf.experiments.claims import CLAIMS, FAILED, HELD, OPEN, Claim, verdicts
+from bat_tf.experiments.claims import (
+    CLAIMS,
+    FAILED,
+    HELD,
+    OPEN,
+    PARTLY,
+    Claim,
+    verdicts,
+)
 from bat_tf.experiments.papers import TABLES
 from bat_tf.experiments.reproduce import load_results, table_cells
 
@@ -33,6 +41,51 @@ def test_a_difference_counts_beyond_the_noise(tmp_path, bat, word):
     (verdict,) = verdicts(BEST, results(tmp_path, bat))
     assert verdict.word == word
     assert ("ahead in 24, even in 0, behind in 0" in verdict.reason) == (bat == 0.75)
+
+
+def test_a_rival_that_is_level_is_named(tmp_path):
+    def scores(row, seed):
+        score = 0.75 + 0.01 * seed if "BAT" in row or "MUSE" in row else 0.7
+        return score, score
+
+    fake_cells(tmp_path, "s0-table3", scores)
+    (verdict,) = verdicts(BEST, load_results(tmp_path / "results"))
+    assert verdict.word == PARTLY
+    assert "ahead in 20, even in 4, behind in 0" in verdict.reason
+    assert "level with MUSE; what may be noise: " in verdict.reason
+
+
+def test_differences_that_noise_hides_are_not_tested(tmp_path):
+    """The paper's versions differ by tenths: noise of points cannot deny that."""
+    claim = next(claim for claim in CLAIMS if "v2 and v3" in claim.text)
+    fake_cells(tmp_path, "s0-table1", lambda _, seed: (0.7 + 0.02 * seed, 0.7))
+    (verdict,) = verdicts(claim, load_results(tmp_path / "results"))
+    assert verdict.word == OPEN
+    assert "2.8 points may be noise, and the paper's difference is 0.2" in (
+        verdict.reason
+    )
+    quiet = tmp_path / "quiet"
+    fake_cells(quiet, "s0-table1", lambda _, seed: (0.7 + 0.001 * seed, 0.7))
+    (verdict,) = verdicts(claim, load_results(quiet / "results"))
+    assert verdict.word == FAILED
+
+
+def test_a_machine_without_chance_says_nothing_about_noise():
+    cells = table_cells(
+        TABLES["s1-table2"], "results", "runs", seeds=(0, 1), names=["SVM", "BCE", "DB"]
+    )
+    found = []
+    for cell in cells:
+        drawn = cell.settings.encoder != "svm"
+        value = 0.5 + 0.02 * drawn * cell.settings.seed
+        group = {"micro_f1": value, "macro_f1": value, "name": "tail"}
+        values = {"micro_f1": value, "macro_f1": value}
+        report = {"values": values, "label_groups": [group]}
+        found.append({"settings": cell.settings.to_dict(), "test": report})
+    claim = Claim("x", ("s1-table2",), ("DB",), ("BCE",), ("reuters total macro-f1",))
+    (verdict,) = verdicts(claim, found)
+    # Two groups of two seeds, 0.02 apart: 2 σ √(1/2 + 1/2).
+    assert "noise: 2.8 points" in verdict.reason
 
 
 def test_equal_is_no_worse_and_higher_is_sooner(tmp_path):
@@ -98,17 +151,24 @@ def test_every_claim_speaks_of_values_in_its_tables():
 
 def test_most_claims_hold_in_the_print():
     """The pairs are read the right way round: the papers' own values bear them out."""
-    kinds = {"BAT": "higher", "4-layer": "not lower"}
-    chosen = [claim for claim in CLAIMS if kinds.get(claim.better[0]) == claim.kind]
-    assert len(chosen) == 5
-    for claim in chosen:
-        sign = -1 if claim.kind == "lower" else 1
-        gaps = [
-            sign * (TABLES[id].printed[first] - TABLES[id].printed[second])
-            for id in claim.tables
-            for first, second in claim.pairs(TABLES[id])
-        ]
-        assert sum(gap >= 0 for gap in gaps) > 0.8 * len(gaps), claim.text
+    checked = 0
+    for claim in CLAIMS:
+        gaps = []
+        for id in claim.tables:
+            sources = [TABLES[id] for id in claim.printed] or [TABLES[id]]
+            printed = {p: v for table in sources for p, v in table.printed.items()}
+            gaps += [
+                claim.sign * (printed[first] - printed[second])
+                for first, second in claim.pairs(TABLES[id])
+                if first in printed and second in printed
+            ]
+        if gaps and not claim.kind.startswith("sooner"):
+            checked += 1
+            # Rounded values tie, and a claim of the text may leave out an exception.
+            most = sum(gap >= 0 for gap in gaps) >= 0.7 * len(gaps)
+            near = claim.kind == "not lower" and min(gaps) > -1
+            assert most or near, (claim.text, gaps)
+    assert checked >= 17
 
 
 def test_epochs_until_a_score():

@@ -1,6 +1,7 @@
 """Runs of a table: their settings, their files, and finding them again."""
 
 import json
+from pathlib import Path
 
 import pytest
 import tiny
@@ -13,6 +14,7 @@ from bat_tf.experiments.papers import TABLES
 from bat_tf.experiments.reproduce import (
     fingerprint,
     load_results,
+    results_of,
     score,
     table_cells,
     variants,
@@ -143,6 +145,15 @@ def test_losses_that_only_rank_lack_some_scores():
     assert variant.was_run("RL, Bert", "Micro-F1")
     assert not variant.was_run("ZLPR, Bert", "Micro-F1")
     assert not variant.was_run("RL, Roberta", "AvgPrec")
+
+
+def test_runs_of_a_grid_are_not_made_again():
+    """S1's Table 2 and S2's Table 1 were run by `bat-tf grid`."""
+    results = load_results(Path(__file__).parent.parent / "examples" / "results")
+    for id, count in (("s1-table2", 9), ("s2-table1", 10), ("s2-table3", 9)):
+        found = results_of(cells(id), results)
+        assert len(found) == count and all(found), id
+    assert results_of(cells("s1-table2", seeds=[7], names=["DB"]), results) == [None]
 
 
 def test_a_curve_is_scored_at_its_end():

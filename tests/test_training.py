@@ -86,6 +86,10 @@ def test_threads_are_set_for_small_batches_and_in_time_alone():
         "assert threads.get_intra_op_parallelism_threads() >= 1\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+    # A grid gives each of its runs a share of the cores.
+    code += "assert threads.get_intra_op_parallelism_threads() == 4\n"
+    shared = {**os.environ, "TF_NUM_INTRAOP_THREADS": "8"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=shared)
     tf.zeros(1)  # has started now
     assert not training.set_threads(8)
 

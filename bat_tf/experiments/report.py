@@ -22,10 +22,11 @@ HEAD = """# The papers' tables, run again
 
 This page is written by `bat-tf report` from the result files; `bat-tf reproduce` makes
 those. A value is the mean ± the standard deviation over seeds, or that of a single one,
-on the test part, of the model of the epoch that is best on the valid part; scores in
-percent. In brackets stands what the paper prints. The data are not the papers' own
-(EC-Zh and EC-JP are private): what can be compared is who is ahead, not the height of
-the scores.
+on the test part, of the model of the epoch that is best on the valid part (for tags by
+macro F2, in tables of F1 too); scores in percent. † marks runs that were best in their
+last epoch: longer ones might be better. In brackets stands what the paper prints. The
+data are not the papers' own (EC-Zh and EC-JP are private): what can be compared is who
+is ahead, not the height of the scores.
 """
 
 
@@ -128,12 +129,31 @@ def variant_lines(variant, whole=True):
     said = _deviations(variant)
     if said:
         yield f"Otherwise than in the paper: {'; '.join(said)}.\n"
+    true = _true_counts(variant, rows)
+    if true:
+        yield f"Truly there are {true}.\n"
     yield "| | " + " | ".join(map(_escape, columns)) + " |"
     yield "|---|" + "---|" * len(columns)
     for row in rows:
         cells = [cell_text(variant, row, column) for column in columns]
         yield f"| {_escape(row)} | " + " | ".join(cells) + " |"
     yield ""
+
+
+def _true_counts(variant, rows):
+    """How many tokens the classes have whose predictions are counted."""
+    counted = [row for row in rows if "predicted" in variant.table.scores.get(row, "")]
+    classes = _keyword_classes(variant)
+    return ", ".join(
+        f"{classes[int(variant.table.scores[row].split()[1]) - 1]['actual']:,} of {row}"
+        for row in counted
+    )
+
+
+def _keyword_classes(variant):
+    """The classes of the test part without "none", the most frequent one first."""
+    tokens = variant.results[0]["test"].get("tokens", ())
+    return sorted(tokens[1:], key=lambda one: -one["actual"])
 
 
 def _seeds(variant):
@@ -159,9 +179,19 @@ def cell_text(variant, row, column):
     ours = "–" if variant.was_run(row, column) else NOT_RUN
     if spread is not None:
         ours = _count(spread) if is_count else str(spread)
+        ours += "†" if _unfinished(variant, row, column) else ""
     if printed is None:
         return ours
     return f"{ours} ({printed:,})" if is_count else f"{ours} ({printed})"
+
+
+def _unfinished(variant, row, column):
+    """Whether all runs of a value were best in their last epoch."""
+    place, score = variant.table.place(row, column)
+    return not score.startswith("last ") and all(
+        result.get("best", {}).get("epoch") == result["settings"]["epochs"]
+        for result in variant.runs[place]
+    )
 
 
 def _count(spread):
@@ -212,6 +242,8 @@ def _wins(table, found):
         return
     labels = "; ".join(variant.label for variant in found)
     yield f"{runs} experiments here ({labels}), 22 in the paper.\n"
+    said = dict.fromkeys(text for variant in found for text in _deviations(variant))
+    yield f"Otherwise than in the paper: {'; '.join(said)}.\n"
     yield "| | " + " | ".join(table.columns) + " |"
     yield "|---|" + "---|" * len(table.columns)
     for row in table.rows:
@@ -324,9 +356,7 @@ def _predicted(results, folder):
     if not found:
         return
     variant = found[0]
-    classes = sorted(
-        variant.results[0]["test"]["tokens"][1:], key=lambda one: -one["actual"]
-    )[:2]
+    classes = _keyword_classes(variant)[:2]
     bars = {}
     for name in variant.table.columns:
         runs = variant.runs.get((name,), ())

@@ -154,6 +154,17 @@ def load_results(*folders):
     return list(found.values())
 
 
+def results_of(cells, results):
+    """The result of each cell, or None; it may have been made by another command.
+
+    Args:
+        cells: what `table_cells` returns.
+        results: what `load_results` returns.
+    """
+    known = {fingerprint(RunSettings.of(**one["settings"])): one for one in results}
+    return [known.get(fingerprint(cell.settings)) for cell in cells]
+
+
 @dataclasses.dataclass(frozen=True)
 class Variant:
     """Results of a table that were made alike.
