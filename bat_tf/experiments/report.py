@@ -204,15 +204,37 @@ def _escape(name):
 
 
 def _deviations(variant):
-    """What the runs of a variant do otherwise than the paper, each once."""
+    """What the runs of a variant do otherwise than the paper, each once.
+
+    What only some rows or columns do says which.
+    """
     table, found = variant.table, {}
     for place, results in variant.runs.items():
         for result in results:
             stand_in = _stand_in(table, result)
             expected = paper_settings(table, place, stand_in)
-            said = deviations(result["settings"], expected, result.get("warmup_steps"))
-            found |= dict.fromkeys(said)
-    return list(found)
+            for text in deviations(
+                result["settings"], expected, result.get("warmup_steps")
+            ):
+                found.setdefault(text, {})[place] = True
+    return [text + _where(places, variant.runs) for text, places in found.items()]
+
+
+def _where(places, all_places):
+    """Names that set some places apart from all, in brackets, if there are any.
+
+    >>> _where([("12-layer", "BAT")], [("4-layer", "BAT"), ("12-layer", "BAT")])
+    ' (12-layer)'
+    """
+    for mine, others in zip(
+        zip(*places, strict=True), zip(*all_places, strict=True), strict=True
+    ):
+        names = dict.fromkeys(mine)
+        rest = [name for name in dict.fromkeys(others) if name not in names]
+        if rest:
+            but = len(rest) < len(names)
+            return f" ({'all but ' * but}{', '.join(rest if but else names)})"
+    return ""
 
 
 def _stand_in(table, result):
