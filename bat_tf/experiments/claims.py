@@ -81,6 +81,11 @@ class Comparison(NamedTuple):
     printed: float | None
     unit: str
 
+    def amount(self, value):
+        """A value with its unit."""
+        digits = 0 if self.unit == "tokens" else 1
+        return f"{value:,.{digits}f} {self.unit}"
+
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
@@ -133,8 +138,8 @@ def _verdict(claim, label, of_table):
     known = [pair.printed for pair in run if pair.printed is not None]
     printed = statistics.median(known) if known else math.inf
     if not (ahead or behind or claim.kind == "not lower") and printed < noise:
-        text = f"all {len(run)} comparisons are even, but {noise:.1f} {run[0].unit} may"
-        text += f" be noise, and the paper's difference is {printed:.1f} ({label})."
+        text = f"all {len(run)} comparisons are even, but {run[0].amount(noise)} may be"
+        text += f" noise, and the paper's difference is {printed:,.1f} ({label})."
         return Verdict(claim, OPEN, text)
     even, missing = len(run) - len(ahead) - len(behind), len(pairs) - len(run)
     reason = f"ahead in {len(ahead)}, even in {even}, behind in {len(behind)}"
@@ -143,7 +148,7 @@ def _verdict(claim, label, of_table):
     level = [] if claim.kind == "not lower" else _not_left_behind(run, ahead)
     if level and not behind and len(rivals) > 1:
         reason += f"; level with {', '.join(level)}"
-    reason += f"; what may be noise: {noise:.1f} {run[0].unit}"
+    reason += f"; what may be noise: {run[0].amount(noise)}"
     word = FAILED if behind or (level and len(level) == len(rivals)) else HELD
     word = PARTLY if word == HELD and level else word
     return Verdict(claim, word, f"{reason} ({label}).")
