@@ -164,11 +164,11 @@ def test_most_claims_hold_in_the_print():
             ]
         if gaps and not claim.kind.startswith("sooner"):
             checked += 1
-            # Rounded values tie, and a claim of the text may leave out an exception.
-            most = sum(gap >= 0 for gap in gaps) >= 0.7 * len(gaps)
-            near = claim.kind == "not lower" and min(gaps) > -1
-            assert most or near, (claim.text, gaps)
-    assert checked >= 17
+            most = sum(gap >= 0 for gap in gaps) > 0.8 * len(gaps)
+            # BAT's F1 is "equal" in the text and a little lower in the print.
+            equal = "with BAT they do so" in claim.text and min(gaps) > -0.5
+            assert most or equal, (claim.text, gaps)
+    assert checked >= 21
 
 
 def test_epochs_until_a_score():

@@ -65,14 +65,8 @@ def main():
     steps = -(-len(dataset) // options.batch)
     title = f"{options.data}, {len(dataset)} texts, batch {options.batch}"
     table = Table(title=f"{title}, {options.turns} turns")
-    for column in (
-        "",
-        "parameters",
-        "ms a step",
-        f"× {BASE}",
-        "ms a text",
-        "× answers",
-    ):
+    costs = ("ms a step", f"× {BASE}", "ms an answer", f"× {BASE}")
+    for column in ("", "parameters", *costs):
         table.add_column(column, justify="right" if column else "left")
     for name, (model, _) in taggers.items():
         cells = [name, f"{model.count_params():,}"]
