@@ -8,8 +8,15 @@ import keras
 import numpy as np
 from keras import ops
 
-from bat_tf._targets import multi_hot
-from bat_tf._validation import check_choice, check_number, sentence
+from bat_tf._internal.numerics import MOST_SCORES, row_blocks
+from bat_tf._internal.targets import multi_hot
+from bat_tf._internal.validation import (
+    as_values,
+    check_choice,
+    check_counts,
+    check_number,
+    sentence,
+)
 
 # What the balanced losses search, over probabilities.
 PAPER_GRID = tuple(round(0.40 + 0.01 * step, 2) for step in range(21))
@@ -17,7 +24,6 @@ PAPER_GRID = tuple(round(0.40 + 0.01 * step, 2) for step in range(21))
 SLOPES = tuple(round(0.05 * step, 2) for step in range(21))
 _LARGEST = float(np.finfo("float32").max)
 _MOST_POINTS = 10_000
-_MOST_SCORES = 2**23
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
@@ -90,23 +96,6 @@ class Thresholds:
         return cls(**config)
 
 
-def as_values(threshold, num_labels=None):
-    """Thresholds in any form as a float64 array, () or [L], or a sentence."""
-    values = threshold.values if isinstance(threshold, Thresholds) else threshold
-    try:
-        values = np.asarray(values, "float64")
-        right = values.ndim < 2 and values.size > 0 and np.isfinite(values).all()
-    except (TypeError, ValueError):
-        right = False
-    if not right:
-        expected = "a finite number, or one for each label"
-        raise ValueError(sentence("threshold", expected, threshold))
-    if values.ndim and num_labels not in (None, len(values)):
-        expected = f"a number, or {num_labels} numbers, one for each label"
-        raise ValueError(sentence("threshold", expected, f"{len(values)} numbers"))
-    return values
-
-
 def fit_threshold(
     scores,
     labels,
@@ -116,9 +105,8 @@ def fit_threshold(
     beta=1.0,
     average="micro",
     grid=None,
-    widen=True,
     min_positives=5,
-    shrinkage=0.0,
+    targets=None,
 ):
     """Finds the thresholds with the best F score on validation data.
 
@@ -139,22 +127,21 @@ def fit_threshold(
     Args:
         scores: `[N, L]`, logits or probabilities or any other scores; the thresholds
             are in the same space. Compared as float32.
-        labels: N rows in any shape: multi-hot (float or bool), ids (integers, -1 where
-            empty), ragged, or SciPy sparse.
+        labels: N rows in any shape: a multi-hot `[N, L]`, ids (integers of another
+            width, -1 where empty), ragged, or SciPy sparse.
         per_label: one threshold for each label instead of one for all.
         label_counts: `[L]`, training documents of each label: thresholds that depend on
             these, for scores that are logits; None for one threshold for all.
         beta: weight of recall against precision.
         average: what the threshold for all is best in, `"micro"` or `"macro"` F.
         grid: thresholds to choose from, in ascending order, or `"paper"` for 0.40,
-            0.41 … 0.60 over probabilities.
-        widen: whether to look beyond the grid where its first or its last threshold is
-            as good as any, for all labels together; what lies there is taken if it is
-            better.
+            0.41 … 0.60 over probabilities. Where the first or the last one is as good
+            as any for all labels together, those beyond are tried as well, and taken if
+            they are better.
         min_positives: labels with fewer validation documents get the threshold for
             all.
-        shrinkage: pulls the thresholds of labels towards that for all, by
-            `shrinkage / (shrinkage + documents)` of the way; 0 does not.
+        targets: `"ids"` or `"multi_hot"` says what `labels` are; with None their shape
+            does.
 
     Returns:
         `Thresholds`; their `score` is the F score of `average` on these data.
@@ -162,7 +149,7 @@ def fit_threshold(
     Example:
         >>> from bat_tf.thresholds import fit_threshold
         >>> scores = [[0.9, 0.2], [0.6, 0.4], [0.3, 0.1]]
-        >>> fit_threshold(scores, [[0, -1], [0, 1], [-1, -1]])
+        >>> fit_threshold(scores, [[0, -1, -1], [0, 1, -1], [-1, -1, -1]])
         <Thresholds 0.35>
         >>> fit_threshold(scores, [[0], [0], [-1]], grid="paper").values
         0.4
@@ -174,13 +161,12 @@ def fit_threshold(
     check_number("beta", beta, low=0)
     check_choice("average", average, ("micro", "macro"))
     check_number("min_positives", min_positives, low=0, integer=True)
-    check_number("shrinkage", shrinkage, low=0)
-    scores, labels = _checked(scores, labels)
+    scores, labels = _checked(scores, labels, targets)
     grid = _as_grid(grid)
 
     def for_all(scores):
         if grid is not None:
-            return _best_of_grid(scores, labels, grid, beta, average, widen)
+            return _best_of_grid(scores, labels, grid, beta, average)
         if average == "micro":
             return _best_micro_cut(scores, labels, beta)
         return _best_macro_cut(scores, labels, beta)
@@ -198,18 +184,13 @@ def fit_threshold(
     if per_label:
         positives = labels.sum(axis=0)
         own = _own_thresholds(scores, labels, beta, grid)
-        pull = shrinkage / np.maximum(shrinkage + positives, 1)
-        own = pull * value + (1 - pull) * own
         value = np.where(positives < max(min_positives, 1), value, own)
     return Thresholds(value, float(score(value)))
 
 
 def _rarity(label_counts, num_labels):
     """log(n / the most) of each label, in float32."""
-    counts = np.asarray(label_counts, "float64")
-    if counts.shape != (num_labels,) or not (counts >= 0).all() or not counts.any():
-        expected = f"{num_labels} numbers, one for each label, from 0 on, not all 0"
-        raise ValueError(sentence("label_counts", expected, label_counts))
+    counts = check_counts("label_counts", label_counts, num_labels, whole=True)
     counts = np.maximum(counts, 0.5)
     return np.log(counts / counts.max()).astype("float32")
 
@@ -218,7 +199,7 @@ def _own_thresholds(scores, labels, beta, grid):
     """Each label's best threshold [L], many labels at once."""
     if grid is not None:
         return grid[np.argmax(_f(*_counts_on(scores, labels, grid), beta), axis=0)]
-    step = max(1, _MOST_SCORES // len(scores))
+    step = max(1, MOST_SCORES // len(scores))
     starts = range(0, scores.shape[1], step)
     parts = [
         _best_cuts(scores[:, i : i + step], labels[:, i : i + step], beta)
@@ -301,11 +282,13 @@ def _below(lowest, lower):
     middle = (lowest / 2 + lower / 2).astype("float32")
     # Between neighbouring floats there is nothing; the lower one is not above itself.
     middle = np.where(middle < lowest, middle, lower)
-    # Nothing is lower: just below the lowest.
-    return np.where(lower < lowest, middle, np.nextafter(lowest, np.float32(-_LARGEST)))
+    # Nothing is lower: below the lowest, by more than rounding differs between batches.
+    under = lowest.astype("float64") - 1e-4 * np.maximum(1.0, np.abs(lowest))
+    under = np.maximum(under, -_LARGEST).astype("float32")
+    return np.where(lower < lowest, middle, under)
 
 
-def _best_of_grid(scores, labels, grid, beta, average, widen):
+def _best_of_grid(scores, labels, grid, beta, average):
     """The first best threshold of a grid, or one beyond it that is better still."""
     value, score = None, -1.0
     while True:
@@ -317,7 +300,7 @@ def _best_of_grid(scores, labels, grid, beta, average, widen):
         # Beyond the last score nothing changes any more.
         lower = f[0] == f[best] and scores.min() <= grid[0]
         higher = f[-1] == f[best] and scores.max() > grid[-1]
-        if not (widen and (lower or higher) and 1 < len(grid) < _MOST_POINTS):
+        if not ((lower or higher) and 1 < len(grid) < _MOST_POINTS):
             return value
         steps = np.arange(1, len(grid) + 1)
         if lower:
@@ -345,12 +328,6 @@ def _counts_on(scores, labels, grid):
         for counts in (both, chosen)
     )
     return both, chosen, labels.sum(axis=0)
-
-
-def row_blocks(scores):
-    """Slices of rows, so that what is computed of them stays small."""
-    step = max(1, _MOST_SCORES // scores.shape[1])
-    return [slice(i, i + step) for i in range(0, len(scores), step)]
 
 
 def _counts(labels, chosen):
@@ -384,7 +361,7 @@ def _as_grid(grid):
     return values
 
 
-def _checked(scores, labels):
+def _checked(scores, labels, targets):
     """Returns scores as finite float32 and labels as bool, both [N, L]."""
     scores = np.asarray(scores)
     if scores.ndim != 2 or not scores.size:
@@ -398,7 +375,7 @@ def _checked(scores, labels):
         raise ValueError(sentence("scores", "numbers", f"{broken} times NaN", remedy))
     # An infinite score has no middle to its neighbour.
     scores = np.clip(scores, -_LARGEST, _LARGEST).astype("float32")
-    labels = np.asarray(multi_hot(labels, scores.shape[1])) > 0.5
+    labels = np.asarray(multi_hot(labels, scores.shape[1], targets, "labels")) > 0.5
     if len(labels) != len(scores):
         expected = f"as many rows as the scores, {len(scores)}"
         raise ValueError(sentence("labels", expected, len(labels)))

@@ -9,10 +9,10 @@ import argparse
 from pathlib import Path
 
 import bat_tf
-from bat_tf.data.product_pages import product_pages
-from bat_tf.experiments.demo import LANGUAGES, train_model
+from bat_tf.data import read
 from bat_tf.metrics.report import micro, score_spans
 from bat_tf.models import DictionaryTagger
+from bat_tf.runs.demo import LANGUAGES, train_model
 
 FOLDER = Path(__file__).parent.parent / "saved_models" / "product_pages"
 
@@ -22,7 +22,7 @@ A BAT tagger (4 layers, d_model 64, {parameters:,} parameters) that marks brands
 traditional Chinese and Japanese product titles. `bat-tf tag` uses it by default.
 
 * **Data**: `bat_tf.data.read("product_pages/all")`, {num_train:,} invented pages written from word lists and templates by
-  this library, under its own licence (MIT). They stand in for shop data, which nobody may publish; no real page, brand
+  `examples/samples`, under its own licence (MIT). They stand in for shop data, which nobody may publish; no real page, brand
   or person is in them.
 * **Settings**: words (characters for Han and kana) with case and affix features, BIO tags, cross entropy, AdamW,
   {epochs} epochs, batch 32, seed 0; the epoch with the best validation macro F2 is kept.
@@ -45,7 +45,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--run", default="runs/product_pages")
     options = parser.parse_args()
-    train, valid = product_pages("all", "train"), product_pages("all", "valid")
+    train, valid = (read("product_pages/all", part) for part in ("train", "valid"))
     callbacks = bat_tf.training.default_callbacks(options.run)
     train_model(train, valid, options.epochs, callbacks)
     model = bat_tf.load(options.run)
@@ -53,7 +53,7 @@ def main():
     dictionary = DictionaryTagger().fit(train)
     rows = []
     for language in LANGUAGES:
-        test = product_pages(language, "test")
+        test = read(f"product_pages/{language}", "test")
         ours, theirs = (
             micro(score_spans(test.spans, tagger.tag(test.texts)))
             for tagger in (bat_tf.load(FOLDER / "1"), dictionary)

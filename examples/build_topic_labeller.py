@@ -11,7 +11,8 @@ import json
 from pathlib import Path
 
 import bat_tf
-from bat_tf.experiments.run import RunSettings, run
+from bat_tf.runs.recipes import settings_for
+from bat_tf.runs.run import run
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parent / "saved_models" / "reuters_topics"
@@ -27,7 +28,7 @@ together with the loss CB-NTR, the best of the balanced losses on the validation
 * **Data**: Reuters-21578, Distribution 1.0, the ModApte split: {num_train:,} training documents of 1987, {num_valid:,} to choose the
   epoch and the threshold on. Reuters and Carnegie Group hold the copyright and give the texts for research; the same
   is meant for this model. None of the texts is in it; its vocabulary is.
-* **Settings**: `examples/configs/reuters_light.yaml`, loss `{loss}`, seed {seed}.
+* **Settings**: `examples/recipes/labels_light.yaml`, loss `{loss}`, seed {seed}.
 * **Made by** `python examples/build_topic_labeller.py`, bat_tf {version}.
 
 Test part, {num_test:,} documents, in %:
@@ -49,8 +50,9 @@ def main():
     parser.add_argument("--run", default="runs/reuters_topics")
     folder = Path(parser.parse_args().run)
     if not (folder / "report.json").exists():
-        config = HERE / "configs" / "reuters_light.yaml"
-        run(RunSettings.load(config, loss="cb-ntr", output=str(folder)))
+        recipe = HERE / "recipes" / "labels_light.yaml"
+        data = {"name": "reuters21578", "valid_fraction": 0.12872}
+        run(settings_for(recipe, data=data, loss="cb-ntr", output=str(folder)))
     report = json.loads((folder / "report.json").read_text())
     model = bat_tf.load(folder)
     model.export(FOLDER / "1")
@@ -66,8 +68,8 @@ def main():
         num_train=model.labels.num_examples,
         num_valid=report["valid"]["num_rows"],
         num_test=test["num_rows"],
-        loss=report["settings"]["loss"],
-        seed=report["settings"]["seed"],
+        loss=report["settings"]["loss"]["name"],
+        seed=report["settings"]["budget"]["seed"],
         version=bat_tf.__version__,
         rows="\n".join(rows),
         max_length=model.max_length,

@@ -2,7 +2,7 @@
 
     python examples/label_report.py
 
-It only reads results; `bat-tf grid examples/grids/….yaml --results examples/results`
+It only reads results; `bat-tf grid examples/grids/….yaml --output examples/results`
 makes them. The picture of the labels needs the corpus itself, see BAT_TF_DATA.
 """
 
@@ -11,11 +11,13 @@ from collections import Counter
 from pathlib import Path
 
 import bat_tf
-from bat_tf.experiments import papers, pictures, tables
-from bat_tf.experiments.grid import Grid
+from bat_tf.runs import tables
+from bat_tf.runs.grid import Grid
+from examples.papers import pictures
+from examples.papers.tables import TABLES, zlpr
 
 HERE = Path(__file__).parent
-S2_COLUMNS = papers.S2_TABLE_12["columns"]
+S2_COLUMNS = tuple(zlpr.SCORES.values())
 ADAPTIVE = ("BCE", "FL", "DL1", "DL2", "ZLPR")
 
 
@@ -41,8 +43,8 @@ def reuters(folder):
         yield "Not run.\n"
         return
     yield about(cells)
-    for table in (papers.S1_TABLE_2, papers.S1_TABLE_3):
-        yield with_paper(rows, table)
+    for id in ("s1-table2", "s1-table3"):
+        yield with_paper(rows, TABLES[id])
     pictures.plot_groups(rows, folder / "reuters_groups.png", "Reuters-21578, test")
     yield "![F1 of frequent and rare labels by loss](reuters_groups.png)\n"
     try:
@@ -61,13 +63,13 @@ def reuters(folder):
 def headlines():
     yield "## The same with a pretrained encoder\n"
     yield from one_table(
-        "reuters_minilm", lambda rows: with_paper(rows, papers.S1_TABLE_2)
+        "reuters_minilm", lambda rows: with_paper(rows, TABLES["s1-table2"])
     )
 
 
 def catalogue():
     yield "## Subjects of library titles (yso_finna_en_xmc), for S1's PubMed\n"
-    columns = [*papers.S1_TABLE_2["columns"], "average_precision"]
+    columns = [*runnable(TABLES["s1-table2"]).values(), "average_precision"]
     yield from one_table(
         "yso_losses", lambda rows: tables.markdown(rows, columns) + "\n"
     )
@@ -87,7 +89,7 @@ def one_table(name, table):
 def emotions():
     cells = load("goemotions_losses")
     yield "## GoEmotions, S2's Table 12\n"
-    yield from zlpr_tables(cells, papers.S2_TABLE_12)
+    yield from zlpr_tables(cells, TABLES["s2-table12"])
 
 
 def cooking():
@@ -123,7 +125,7 @@ def winners():
         for cell in load(grid):
             if cell.row in ADAPTIVE and cell.result:
                 scores = cell.result["test"]["values"]
-                seeds.setdefault(cell.settings.seed, {})[cell.row] = scores
+                seeds.setdefault(cell.settings.budget.seed, {})[cell.row] = scores
         for scores in seeds.values():
             if len(scores) < len(ADAPTIVE):
                 continue
@@ -136,9 +138,10 @@ def winners():
     yield "| |" + "".join(head)
     yield "|---|" + "---|" * len(head)
     for name, counts in won.items():
-        paper = papers.S2_TABLE_1["rows"][name]
+        paper = TABLES["s2-table1"].printed
         cells = [
-            f"{counts[c]} (S2: {p})" for c, p in zip(S2_COLUMNS, paper, strict=True)
+            f"{counts[score]} (S2: {paper[name, column]})"
+            for column, score in zlpr.SCORES.items()
         ]
         yield f"| {name} | " + " | ".join(cells) + " |"
 
@@ -152,33 +155,40 @@ def load(name):
 def about(cells):
     """A sentence on what was run."""
     results = [cell.result for cell in cells if cell.result]
-    trained = [r for r in results if r["settings"]["encoder"] != "svm"]
+    trained = [r for r in results if r["settings"]["model"] != "svm"]
     first = trained[0]
     settings = first["settings"]
     seconds = sorted(result["seconds"] for result in trained)
-    seeds = sorted({result["settings"]["seed"] for result in results})
+    seeds = sorted({result["settings"]["budget"]["seed"] for result in results})
     return (
         f"Test part, percent, mean ± standard deviation over the seeds {seeds}; "
-        f"{settings['epochs']} epochs, {first['parameters']:,} parameters, "
-        f"the encoder {settings['encoder']} (settings in examples/grids); a run took "
+        f"{settings['budget']['epochs']} epochs, {first['parameters']:,} parameters, "
+        f"the encoder {settings['encoder']['name']} (settings in examples/grids); a run took "
         f"{seconds[len(seconds) // 2] / 60:.1f} minutes (median) on a share of "
         f"{first['cores']} cores. TensorFlow {first['versions']['tensorflow']}, Keras "
         f"{first['versions']['keras']}.\n"
     )
 
 
+def runnable(table):
+    """The columns of a printed table that are scored here: its name → ours."""
+    return {name: table.scores[name] for name in table.columns if name in table.scores}
+
+
 def with_paper(rows, table, note="the paper, with BERT-base"):
     """A table of ours with the printed values in brackets."""
-    columns = table["columns"]
-    lines = ["| |" + "".join(f" {c.replace('_', ' ')} |" for c in columns)]
+    columns = runnable(table)
+    lines = ["| |" + "".join(f" {c.replace('_', ' ')} |" for c in columns.values())]
     lines.append("|---|" + "---|" * len(columns))
     for row, scores in rows.items():
-        printed = table["rows"].get(row)
-        if printed is None:
+        # S2's rows also say which backbone they are of.
+        name = next((n for n in (row, f"{row}, Bert") if n in table.rows), None)
+        if name is None:
             continue
+        printed = [table.printed.get((name, column)) for column in columns]
         cells = [
             f"{scores[c]} ({'–' if p is None else f'{p:.2f}'})"
-            for c, p in zip(columns, printed, strict=True)
+            for c, p in zip(columns.values(), printed, strict=True)
         ]
         lines.append(f"| {row} | " + " | ".join(cells) + " |")
     return "\n".join([*lines, f"\nIn brackets: {note}.\n"])

@@ -13,13 +13,13 @@ as mean and standard deviation.
 import argparse
 
 import numpy as np
-import yaml
 from rich.console import Console
 from rich.table import Table
 
 import bat_tf
-from bat_tf.experiments.run import RunSettings, read_parts
 from bat_tf.metrics import TokenFScore
+from bat_tf.runs.run import read_parts
+from bat_tf.runs.settings import Settings
 
 SHIFTS = np.arange(-3, 3.01, 0.25)
 
@@ -47,14 +47,13 @@ def scores(logits, tags, shift):
 
 def measure(folder):
     """The loss of a run, the shift, and test F1 and F2 without and with it."""
-    with open(f"{folder}/settings.yaml", encoding="utf-8") as file:
-        settings = RunSettings.of(**yaml.safe_load(file))
+    settings = Settings.load(f"{folder}/settings.yaml")
     _, valid, test = read_parts(settings)
     model = bat_tf.load(folder)
     on_valid = logits_and_tags(model, valid)
     best = max(SHIFTS, key=lambda shift: scores(*on_valid, shift)[1])
     on_test = logits_and_tags(model, test)
-    return settings.loss, best, scores(*on_test, 0.0) + scores(*on_test, best)
+    return settings.loss.name, best, scores(*on_test, 0.0) + scores(*on_test, best)
 
 
 def summary(values):

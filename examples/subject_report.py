@@ -2,7 +2,7 @@
 
     python examples/subject_report.py
 
-It only reads results. `bat-tf grid examples/grids/yso_experts.yaml --results
+It only reads results. `bat-tf grid examples/grids/yso_experts.yaml --output
 examples/results` and `yso_all.yaml` make ours, `tests/benchmarks/xmc_models.py` the times
 of their answers, `tests/benchmarks/xmc_peers.py` those of the other packages.
 """
@@ -11,16 +11,16 @@ import argparse
 import json
 from pathlib import Path
 
-from bat_tf.experiments.grid import Grid
-from bat_tf.metrics.ranking import GROUPS
+from bat_tf.runs.grid import Grid
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
+GROUPS = ("few", "medium", "many")
 COLUMNS = {
-    "P@1 / 3 / 5": ("p@1", "p@3", "p@5"),
-    "PSP@1 / 3 / 5": ("psp@1", "psp@3", "psp@5"),
-    "macro F@5": ("macro-f@5",),
-    "few / medium / many": tuple(f"macro-f@5-{group}" for group in GROUPS),
+    "P@1 / 3 / 5": tuple(f"precision_at_{k}" for k in (1, 3, 5)),
+    "PSP@1 / 3 / 5": tuple(f"psp_at_{k}" for k in (1, 3, 5)),
+    "macro F@5": ("macro_f_at_5",),
+    "few / medium / many": tuple(f"macro_f_at_5_{group}" for group in GROUPS),
 }
 COSTS = ("training, s", "1,000 answers, s", "model, MiB", "peak, MiB")
 NOTES = """\
@@ -50,7 +50,7 @@ def main():
 def section(grid, peers, models):
     """The table of one size."""
     peers = [json.loads(path.read_text()) for path in (RESULTS / peers).glob("*.json")]
-    peers.sort(key=lambda peer: -peer["scores"]["p@1"])
+    peers.sort(key=lambda peer: -peer["scores"]["precision_at_1"])
     data = peers[0]["data"]
     sizes = [data[f"labels_{group}"] for group in GROUPS]
     path = RESULTS / models
@@ -85,8 +85,8 @@ def section(grid, peers, models):
 
 def scores(values, sizes):
     """A row's cells; of the three groups, two and the whole tell the third."""
-    few, medium, many = (f"macro-f@5-{group}" for group in GROUPS)
-    rest = values["macro-f@5"] * sum(sizes)
+    few, medium, many = (f"macro_f_at_5_{group}" for group in GROUPS)
+    rest = values["macro_f_at_5"] * sum(sizes)
     rest -= values[few] * sizes[0] + values[medium] * sizes[1]
     values = {**values, many: rest / sizes[2] if sizes[2] else None}
 

@@ -18,8 +18,10 @@ import numpy as np
 import tensorflow as tf
 
 import bat_tf
-from bat_tf import distributed, training
+from bat_tf import training
 from bat_tf.data import Example
+from bat_tf.heads import Average
+from bat_tf.training import distributed
 
 # Batches of 5 among 23 texts: two replicas have different numbers of rows and tokens,
 # and of the last batch of some lengths one of them has none.
@@ -42,7 +44,7 @@ def topics(size, split="train"):
 def tokens(**changes):
     """A mean over valid tokens."""
     model = bat_tf.BATTagger.for_data(pages(SIZE), "cnn", **{**SMALL, **changes})
-    metrics = ["token-macro-f2", "span-f1"]
+    metrics = ["token_macro_f2", "span_f1"]
     optimizer = bat_tf.optimizers.AdamW(0.01, clipnorm=0.1, epsilon=1e-4)
     model.compile(optimizer, loss="wce", metrics=metrics)
     return model, pages(SIZE), pages(7, "valid")
@@ -59,7 +61,8 @@ def batch_weights():
 def batch_ratio():
     """DL2, and a linear layer that shares its second moment."""
     model = bat_tf.LabelClassifier.for_data(topics(SIZE), "cnn", words=True, **SMALL)
-    model.compile("adam", loss="dl2", metrics=["micro-f1", "average-precision"])
+    optimizer = bat_tf.optimizers.Adam()
+    model.compile(optimizer, loss="dl2", metrics=["micro_f1", "average_precision"])
     return model, topics(SIZE), topics(7, "valid")
 
 
@@ -69,10 +72,10 @@ def experts():
         topics(SIZE),
         "cnn",
         experts=("D-1", "A-1"),
-        diversity_start_epoch=1,
+        combine=Average(diversity_start_epoch=1),
         **SMALL,
     )
-    model.compile("adam", loss="zlpr", metrics=["p@1"])
+    model.compile("adam", loss="zlpr", metrics=["precision_at_1"])
     return model, topics(SIZE), topics(7, "valid")
 
 
@@ -93,7 +96,7 @@ def resumed():
 def patient():
     """The first case, which never gets better."""
     model, *data = tokens()
-    model.compile(keras.optimizers.SGD(0.0), loss="ce", metrics=["token-macro-f2"])
+    model.compile(keras.optimizers.SGD(0.0), loss="ce", metrics=["token_macro_f2"])
     return model, *data
 
 
@@ -122,8 +125,11 @@ def train(case, folder=None, strategy=None, kill=False):
         callbacks = training.default_callbacks(folder / case, patience=PATIENCE[case])
     with (strategy or distributed.strategy()).scope():
         model, data, valid = CASES[case]()
+    data = data.take(int(os.environ.get("SIZE", SIZE)))
+    # Several replicas read texts, one process a data set: the results are the same.
+    targets = data.spans if data.task == "spans" else data.labels
     history = model.fit(
-        data.take(int(os.environ.get("SIZE", SIZE))),
+        *((data.texts, targets) if strategy else (data,)),
         validation_data=valid,
         batch_size=BATCH,
         validation_batch_size=4,

@@ -1,10 +1,10 @@
-"""What breaks and what the user sees: the README's table is made of marks on tests.
+"""What breaks and what the user sees: the guide's table is made of marks on tests.
 
     @pytest.mark.fault("port in use", 'it ends: "Port … cannot be listened on"')
 
 What a mark quotes is checked by the fixture `sees` against what was really shown; "…"
-stands for anything. `python tests/faults.py` writes the table into the README, and
-test_faults.py fails while another one is there.
+stands for anything. `python tests/faults.py` writes the table into
+examples/guides/reliability.md, and test_faults.py fails while another one is there.
 """
 
 import ast
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 TESTS = Path(__file__).parent
-README = TESTS.parent / "README.md"
+GUIDE = TESTS.parent / "examples" / "guides" / "reliability.md"
 BEGIN, END = "<!-- faults: made by tests/faults.py -->\n", "<!-- end of faults -->\n"
 
 
@@ -36,7 +36,7 @@ def faults():
     """The marks of all test files, read without running them."""
     return [
         fault
-        for path in sorted(TESTS.glob("test_*.py"))
+        for path in sorted(TESTS.rglob("test_*.py"))
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         if isinstance(node, ast.FunctionDef)
         for fault in _marks(path, node)
@@ -49,7 +49,9 @@ def _marks(path, node):
     for mark in node.decorator_list:
         if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.fault":
             what, seen = map(ast.literal_eval, mark.args)
-            yield Fault(what, seen, f"{path.name}::{node.name}", slow, arguments)
+            yield Fault(
+                what, seen, f"{path.relative_to(TESTS)}::{node.name}", slow, arguments
+            )
 
 
 def table():
@@ -143,13 +145,13 @@ def run_command(capsys, monkeypatch, *arguments):
     return code, shown.out + shown.err
 
 
-def write_readme():
-    """Puts the table between its marks in the README."""
-    text = README.read_text(encoding="utf-8")
+def write_guide():
+    """Puts the table between its marks in the guide."""
+    text = GUIDE.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    README.write_text(before + BEGIN + table() + END + after, encoding="utf-8")
+    GUIDE.write_text(before + BEGIN + table() + END + after, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    write_readme()
+    write_guide()

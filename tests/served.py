@@ -3,6 +3,7 @@
 import atexit
 import functools
 import shutil
+import socket
 import tempfile
 from pathlib import Path
 
@@ -33,6 +34,13 @@ def shelf():
     return folder
 
 
+def free_port():
+    """A port of 127.0.0.1 that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 def news():
     return bat_tf.TextDataset(Example(text, labels=names) for text, names in NEWS * 4)
 
@@ -53,7 +61,7 @@ def model(name):
                 "wordpiece", vocabulary_size=300, features=("case",)
             )
         made = tiny.tagger(tokenizer=tokenizer, max_length=64, overlap=16)
-        _shake(made.get_layer("tag_logits"))
+        _shake(made.heads[0])
         return made
     bat_tf.training.set_seed(1, deterministic=False)
     if name == "news":
@@ -63,15 +71,14 @@ def model(name):
             news(), experts=["D-1", "S"], **tiny.ENCODER
         )
     made.compile("adam", loss="bce")
-    for layer in made.layers:
-        if layer.name in ("label_logits", "document_1", "words"):
-            _shake(layer)
+    for head in made.heads:
+        _shake(head)
     return made
 
 
 @functools.cache
 def folder(name):
-    """The export of `pages`, `pieces` (taggers), `news` or `experts` (labels)."""
+    """The export of `pages`, `pieces` (taggers), `news`, `experts`, `options`."""
     return model(name).export(shelf() / name / "1", check=False)
 
 

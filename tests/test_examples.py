@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 import tiny
 
-from bat_tf.experiments.run import RunSettings, run
+from bat_tf.runs.run import run
+from bat_tf.runs.settings import Settings
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
 # Left out of the default run for the time they take.
 SLOW = (
+    "04_extreme_labels.ipynb",
     "02_long_tail_labels.ipynb",
     "03_zlpr_in_your_own_model.ipynb",
     "05_reproduce.ipynb",
@@ -46,8 +48,12 @@ def test_operating_point_compares_runs(tmp_path, monkeypatch, capsys):
     pages = str(tmp_path / "pages.jsonl")
     parts = {"train": pages, "valid": pages, "test": pages}
     folder = str(tmp_path / "run")
-    settings = RunSettings(
-        **parts, output=folder, scheme="plain", encoder_settings=tiny.ENCODER, epochs=1
+    settings = Settings.of(
+        data=parts,
+        output=folder,
+        text={"scheme": "plain"},
+        encoder=tiny.ENCODER,
+        budget={"epochs": 1},
     )
     run(settings, verbose=0)
     monkeypatch.setattr(sys, "argv", ["operating_point.py", folder])

@@ -1,4 +1,4 @@
-"""The README's table of faults, and faults that no single file is to blame for."""
+"""The guide's table of faults, and faults that no single file is to blame for."""
 
 import json
 import shutil
@@ -17,8 +17,8 @@ from faults import cut
 import bat_tf
 
 
-def test_the_readme_has_the_faults_that_tests_make():
-    text = faults.README.read_text(encoding="utf-8")
+def test_the_guide_has_the_faults_that_tests_make():
+    text = faults.GUIDE.read_text(encoding="utf-8")
     found = text.partition(faults.BEGIN)[2].partition(faults.END)[0]
     assert found == faults.table(), "run `python tests/faults.py`"
 
@@ -74,7 +74,7 @@ def test_a_corrupted_saved_model(damage, tmp_path, bat_tf_command, sees):
     assert code == 2
     sees(output)
     if damage in ("variables cut", "graph garbled"):
-        code, output = bat_tf_command("serve", folder, "--port", 0, "--grpc-port", 0)
+        code, output = bat_tf_command("serve", "-m", folder, "--port", 0)
         assert code == 2
         sees(output)
 
@@ -88,13 +88,13 @@ def test_a_model_of_others_is_said(tmp_path):
 
 @pytest.mark.fault(
     "invalid UTF-8 in a file to learn from",
-    'exit code 2: "Error: …train.jsonl, line 2: not UTF-8 text (byte 0xe9 at position '
+    'exit code 2: "Error: …train.jsonl, line 2: not UTF-8 text (byte 0xff at position '
     '16). Save it as UTF-8."',
 )
 def test_a_training_file_that_is_no_text(tmp_path, bat_tf_command, sees):
-    lines = [b'{"text": "a lamp", "spans": []}', b'{"text": "a caf\xe9", "spans": []}']
+    lines = [b'{"text": "a lamp", "spans": []}', b'{"text": "a caf\xff", "spans": []}']
     (tmp_path / "train.jsonl").write_bytes(b"\n".join(lines))
-    arguments = ["--train", tmp_path / "train.jsonl", "--output", tmp_path / "run"]
+    arguments = [tmp_path / "train.jsonl", "--output", tmp_path / "run"]
     code, output = bat_tf_command("train", *arguments)
     assert code == 2
     sees(output)

@@ -16,5 +16,6 @@ def tagger(train=None, tokenizer="words", compiled=True, **settings):
         train or dataset(), tokenizer=tokenizer, **{**ENCODER, **settings}
     )
     if compiled:
-        model.compile("adam", loss="ce", metrics=["token-macro-f1", "token-macro-f2"])
+        metrics = ["token_macro_f1", "token_macro_f2"]
+        model.compile(bat_tf.optimizers.Adam(), loss="ce", metrics=metrics)
     return model

@@ -5,15 +5,24 @@ import random
 from bisect import bisect
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from numbers import Integral
 from typing import NamedTuple
 
 import scipy.sparse
 
-from bat_tf._validation import check_number, sentence, shown
-from bat_tf.data.files import atomic_write
+from bat_tf._internal.files import atomic_write
+from bat_tf._internal.validation import (
+    check_name,
+    check_number,
+    check_text,
+    sentence,
+    shown,
+)
+
+# The parts that a named set comes in.
+SPLITS = ("train", "valid", "test")
 
 
 class Span(NamedTuple):
@@ -45,6 +54,7 @@ class Example:
             another; `()` if there are none. Kept sorted.
         labels: names of the document's labels; `()` if it has none.
         id: where the text comes from, for people.
+        line: on which it begins in its file; two examples may be equal all the same.
 
     Raises:
         ValueError: if neither or both of `spans` and `labels` are given, or if they do
@@ -60,9 +70,10 @@ class Example:
     spans: tuple[Span, ...] | None = None
     labels: tuple[str, ...] | None = None
     id: str | None = None
+    line: int | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self):
-        _check_text(self.text)
+        check_text(self.text)
         if (self.spans is None) == (self.labels is None):
             both = "neither" if self.spans is None else "both"
             raise ValueError(
@@ -70,30 +81,12 @@ class Example:
                 'Where there are none, write "spans": [] or "labels": [].'
             )
         if self.spans is not None:
-            spans = tuple(sorted(map(as_span, _as_list("spans", self.spans))))
-            _check_spans(self.text, spans)
-            for span in spans:
-                _check_text(span.kind, "a kind")
-            object.__setattr__(self, "spans", spans)
+            vars(self)["spans"] = check_spans(self.text, self.spans)
         else:
             labels = _as_list("labels", self.labels)
-            if not all(isinstance(name, str) and name for name in labels):
-                raise ValueError(f"labels must be names. Received: {shown(labels)}.")
             for name in labels:
-                _check_text(name, "a label")
-            object.__setattr__(self, "labels", tuple(dict.fromkeys(labels)))
-
-
-def _check_text(text, what="the text"):
-    if not isinstance(text, str):
-        raise ValueError(f"{what} must be a string. Received: {shown(text)}.")
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise ValueError(
-            f"{what} holds half a character (a lone surrogate) at character "
-            f"{error.start}, which no UTF-8 tensor can hold."
-        ) from None
+                check_name(name)
+            vars(self)["labels"] = tuple(dict.fromkeys(labels))
 
 
 def _as_list(argument, values):
@@ -120,17 +113,18 @@ def as_span(value):
             f'a span must be [start, end, "kind"]. Received: {shown(value)}.'
         )
     start, end, kind = value
-    if any(isinstance(n, bool) or not isinstance(n, Integral) for n in (start, end)):
+    if not (type(start) is type(end) is int) and any(
+        isinstance(n, bool) or not isinstance(n, Integral) for n in (start, end)
+    ):
         raise ValueError(
             f"start and end of a span must be whole numbers. Received: {shown(value)}."
         )
-    if not isinstance(kind, str) or not kind:
-        raise ValueError(f"the kind of a span must be a name. Received: {shown(kind)}.")
-    return Span(int(start), int(end), kind)
+    return Span(int(start), int(end), check_name(kind, "the kind of a span"))
 
 
-def _check_spans(text, spans):
-    previous = None
+def check_spans(text, spans):
+    """Spans of a text as a sorted tuple of `Span`s, or a sentence about a wrong one."""
+    spans, previous = tuple(sorted(map(as_span, _as_list("spans", spans)))), None
     for span in spans:
         if span.start >= span.end:
             raise ValueError(f"span {tuple(span)} ends before it has begun.")
@@ -145,6 +139,7 @@ def _check_spans(text, spans):
                 'or let the reader do so with overlaps="longest".'
             )
         previous = span
+    return spans
 
 
 def csr_rows(matrix, names):
@@ -202,6 +197,8 @@ class TextDataset(Sequence):
         examples: iterable of `Example`s, all with spans or all with labels.
         name: what to call it in reports.
         skipped: `DataError`s that say what was left out when it was read.
+        notices: sentences about what was read otherwise than it is written.
+        found: what was found out about its file, see `bat_tf.data.describe`.
 
     Attributes:
         task: "spans" or "labels"; None while it is empty.
@@ -215,9 +212,10 @@ class TextDataset(Sequence):
         ['product']
     """
 
-    def __init__(self, examples, name="", skipped=()):
+    def __init__(self, examples, name="", skipped=(), notices=(), found=None):
         self._examples = tuple(examples)
         self.name, self.skipped = name, list(skipped)
+        self.notices, self.found = list(notices), dict(found or {})
         tasks = {}
         for position, example in enumerate(self._examples):
             if not isinstance(example, Example):
@@ -296,7 +294,8 @@ class TextDataset(Sequence):
         if not isinstance(other, TextDataset):
             return NotImplemented
         name = " + ".join(name for name in (self.name, other.name) if name)
-        return TextDataset((*self, *other), name, self.skipped + other.skipped)
+        skipped, notices = self.skipped + other.skipped, self.notices + other.notices
+        return TextDataset((*self, *other), name, skipped, notices)
 
     @property
     def texts(self):
@@ -343,17 +342,14 @@ class TextDataset(Sequence):
             kept = [label for label in example.labels or () if label in names]
             if example.labels is None or len(kept) == len(example.labels):
                 return example
-            return Example(example.text, labels=kept, id=example.id)
+            return replace(example, labels=kept)
 
         return TextDataset(map(keep, self), self.name, self.skipped)
 
-    def shuffle(self, seed):
-        """Returns the examples in another order, the same one for the same seed."""
-        order = random.Random(seed).sample(range(len(self)), len(self))
-        return TextDataset((self[index] for index in order), self.name)
-
     def split(self, fraction, seed):
         """Sets a part aside, chosen at random, the same one for the same seed.
+
+        Texts that occur again stay together, so that no part knows the other's texts.
 
         Args:
             fraction: the share to set aside, between 0 and 1.
@@ -372,13 +368,17 @@ class TextDataset(Sequence):
             raise ValueError(f"cannot split {self!r}: it needs two examples at least.")
         size = min(max(round(fraction * len(self)), 1), len(self) - 1)
         held = set(random.Random(seed).sample(range(len(self)), size))
+        again = {self[index].text for index in held}
+        apart = [example.text in again for example in self]
+        if all(apart):  # the same few texts over and over
+            apart = [index in held for index in range(len(self))]
         parts = ([], [])
-        for index, example in enumerate(self):
-            parts[index in held].append(example)
+        for example, is_held in zip(self, apart, strict=True):
+            parts[is_held].append(example)
         return tuple(TextDataset(part, self.name) for part in parts)
 
     def save(self, path):
-        """Writes the examples as JSONL (also `.gz`, `.xz`), which `read` takes back.
+        """Writes the examples as JSONL, packed if its name says so, for `read`.
 
         The file appears when it is complete; until then an older one stays as it was.
 
@@ -423,6 +423,7 @@ class TextDataset(Sequence):
         ]
         if self.skipped:
             lines.append(f"{len(self.skipped):,} left out, first: {self.skipped[0]}")
+        lines += self.notices
         return "\n  ".join(lines)
 
     def __repr__(self):

@@ -9,8 +9,12 @@ import keras
 import numpy as np
 import scipy.sparse
 
-from bat_tf._validation import check_choice, check_number, sentence
-from bat_tf.data.files import atomic_write
+from bat_tf._internal.files import atomic_write
+from bat_tf._internal.targets import id_width, middle_ratio
+from bat_tf._internal.validation import check_choice, check_name, check_number, sentence
+
+# What JSON that holds something else than a space leads to.
+_BROKEN = (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
@@ -28,28 +32,36 @@ class LabelSpace:
         texts: what labels mean, in words, if their names are codes: a mapping from
             names to texts, for all labels or some. Models that begin with what labels
             are called read these instead of the names.
+        rebalance_mu: the constant μ of the losses that re-balance labels, see
+            `bat_tf.losses.find_mu`.
 
     Attributes:
         names: tuple of strings.
         texts: tuple of strings aligned with `names`; the name where no text was given.
         counts: int64 array aligned with `names`, or None.
         num_examples: int, or None.
+        rebalance_mu: float, or None.
 
     Example:
         >>> space = LabelSpace.fit([["sport"], ["news", "sport"], []])
         >>> space.names, space.counts.tolist(), space.num_examples
         (('news', 'sport'), [1, 2], 3)
+        >>> round(space.rebalance_mu, 4)
+        0.6667
         >>> LabelSpace(["bop", "tea"], texts={"bop": "Balance of Payments"}).texts
         ('Balance of Payments', 'tea')
         >>> space.ids(["sport", "news"])
         [1, 0]
     """
 
-    def __init__(self, names, counts=None, num_examples=None, texts=None):
-        self.names = _as_names("names", names)
+    def __init__(
+        self, names, counts=None, num_examples=None, texts=None, rebalance_mu=None
+    ):
+        self.names = tuple(map(check_name, _as_names("names", names)))
         self.texts = self._texts(texts or {})
         self.counts = counts
         self.num_examples = num_examples
+        self.rebalance_mu = rebalance_mu
         self._ids = {name: index for index, name in enumerate(self.names)}
         if len(self._ids) < len(self.names):
             twice = sorted(name for name, n in Counter(self.names).items() if n > 1)
@@ -81,20 +93,38 @@ class LabelSpace:
 
         Example:
             >>> space = LabelSpace.fit([["sport"]], names=["news", "sport"])
-            >>> space.missing
-            ('news',)
+            >>> space.counts.tolist()
+            [0, 1]
             >>> LabelSpace.fit([["sport"], ["sport", "art"]], min_count=2).names
             ('sport',)
         """
         check_number("min_count", min_count, low=0, integer=True)
-        counts, num_examples = Counter(), 0
-        for row in labels:
-            counts.update(set(_as_names("labels", row)))
-            num_examples += 1
+        rows = [tuple(set(_as_names("labels", row))) for row in labels]
+        counts = Counter(name for row in rows for name in row)
         space = cls(sorted(counts) if names is None else sorted(names))
         space.ids(counts)  # a label that is not in `names` is an error
         kept = [name for name in space.names if counts[name] >= min_count]
-        return cls(kept, [counts[name] for name in kept], num_examples, texts)
+        return cls(kept, texts=texts).counted(rows)
+
+    def counted(self, labels):
+        """Returns the same labels, with what a data set says of them: counts and μ.
+
+        Args:
+            labels: an iterable with one iterable of names per example; others than
+                those of the space are passed over. Counts that the space has stay.
+
+        Example:
+            >>> LabelSpace(["sport", "news"]).counted([["sport"], ["art"]]).counts
+            array([1, 0])
+        """
+        labels = list(labels)
+        found = self.csr(labels, unknown="skip")
+        counts, rows = self.counts, self.num_examples
+        if counts is None:
+            counts, rows = np.bincount(found.indices, minlength=len(self)), len(labels)
+        mu = middle_ratio(*found.nonzero(), counts) if found.nnz else None
+        texts = dict(zip(self.names, self.texts, strict=True))
+        return type(self)(self.names, counts, rows, texts, mu)
 
     def _texts(self, texts):
         known = isinstance(texts, Mapping) and set(texts) & set(self.names)
@@ -119,13 +149,6 @@ class LabelSpace:
     def __repr__(self):
         shown = ", ".join(self.names[:5]) + ", …" * (len(self) > 5)
         return f"<LabelSpace of {len(self)}: {shown}>"
-
-    @property
-    def missing(self):
-        """Names that no training example carries; empty if there are no counts."""
-        if self.counts is None:
-            return ()
-        return tuple(self.names[index] for index in np.flatnonzero(self.counts == 0))
 
     @property
     def facts(self):
@@ -196,29 +219,7 @@ class LabelSpace:
                 "groups need the training counts, which this LabelSpace does not have. "
                 "`LabelSpace.fit(labels)` counts them for you."
             )
-        low, high = _as_boundaries(boundaries)
-        head, tail = self.counts >= high, self.counts <= low
-        members = {"head": head, "medium": ~(head | tail), "tail": tail}
-        return {name: np.flatnonzero(those) for name, those in members.items()}
-
-    def unknown(self, rows):
-        """Counts the names that are no labels of this space.
-
-        Args:
-            rows: an iterable with one iterable of names per example.
-
-        Returns:
-            A Counter of names, by the number of examples that carry each.
-
-        Example:
-            >>> LabelSpace(["news"]).unknown([["news", "art"], ["art"]])
-            Counter({'art': 2})
-        """
-        found = Counter()
-        for row in rows:
-            names = _as_names("rows", row)
-            found.update({name for name in names if name not in self._ids})
-        return found
+        return label_groups(self.counts, boundaries)
 
     def csr(self, rows, *, unknown="error"):
         """Returns which example has which label, as a SciPy CSR matrix.
@@ -226,7 +227,7 @@ class LabelSpace:
         Args:
             rows: an iterable with one iterable of names per example.
             unknown: what to do with a name that is no label: "error", or "skip" to
-                leave it out; the method `unknown` counts these.
+                leave it out.
 
         Returns:
             A float32 matrix [N, L] of zeros and ones, ids sorted in every row.
@@ -242,6 +243,15 @@ class LabelSpace:
         ones = np.ones(len(ids), "float32")
         return scipy.sparse.csr_matrix((ones, ids, ends), (len(rows), len(self)))
 
+    def unknown(self, rows):
+        """The names in rows that are no label, and how often each occurs.
+
+        >>> LabelSpace(["a"]).unknown([["a", "b"], ["b"]])
+        {'b': 2}
+        """
+        counts = Counter(name for row in rows for name in row if name not in self)
+        return dict(counts.most_common())
+
     def multi_hot(self, rows, *, unknown="error"):
         """Returns which example has which label, as a dense array; see `csr`.
 
@@ -254,16 +264,19 @@ class LabelSpace:
     def padded_ids(self, rows, *, unknown="error"):
         """Returns the label ids of each example, -1 where a row has no more; see `csr`.
 
+        The last column is always -1, and there are never as many columns as labels: no
+        loss or metric takes the ids for a multi-hot.
+
         Returns:
-            An int32 array [N, P]. P is the most labels of a row, 1 at least.
+            An int32 array [N, P]. P is above the most labels of a row.
 
         Example:
             >>> LabelSpace(["news", "sport"]).padded_ids([["sport", "news"], []])
-            array([[ 0,  1],
-                   [-1, -1]], dtype=int32)
+            array([[ 0,  1, -1],
+                   [-1, -1, -1]], dtype=int32)
         """
         rows = self._id_rows(rows, unknown)
-        width = max([1, *map(len, rows)])
+        width = id_width(max([0, *map(len, rows)]), len(self))
         padded = np.full((len(rows), width), -1, "int32")
         for place, row in enumerate(rows):
             padded[place, : len(row)] = row
@@ -309,7 +322,7 @@ class LabelSpace:
         try:
             with open(path, encoding="utf-8") as file:
                 return cls.from_config(json.load(file))
-        except (ValueError, TypeError) as error:
+        except _BROKEN as error:
             raise ValueError(
                 f"{path} does not hold a LabelSpace ({error}). "
                 "Write it again with `LabelSpace.save`."
@@ -321,6 +334,7 @@ class LabelSpace:
             "names": list(self.names),
             "counts": None if self.counts is None else self.counts.tolist(),
             "num_examples": self.num_examples,
+            "rebalance_mu": self.rebalance_mu,
         }
         if self.texts != self.names:
             config["texts"] = dict(zip(self.names, self.texts, strict=True))
@@ -330,6 +344,27 @@ class LabelSpace:
     def from_config(cls, config):
         """Makes a space from what `get_config` returned."""
         return cls(**config)
+
+
+def label_groups(counts, boundaries):
+    """Groups labels by training count; see `LabelSpace.groups`.
+
+    Example:
+        >>> {name: ids.tolist() for name, ids in label_groups([5, 9], (5, 9)).items()}
+        {'head': [1], 'medium': [], 'tail': [0]}
+    """
+    try:
+        low, high = boundaries
+        ordered = low < high
+    except (TypeError, ValueError):
+        ordered = False
+    if not ordered:
+        expected = "two numbers (low, high) with low < high"
+        raise ValueError(sentence("boundaries", expected, boundaries))
+    counts = np.asarray(counts)
+    head, tail = counts >= high, counts <= low
+    members = {"head": head, "medium": ~(head | tail), "tail": tail}
+    return {name: np.flatnonzero(those) for name, those in members.items()}
 
 
 def unique_names(names, ids):
@@ -364,14 +399,3 @@ def _as_names(argument, names):
         remedy = 'Write ["news"], not "news".' if isinstance(names, str) else ""
         raise TypeError(sentence(argument, "a list of names", names, remedy))
     return names
-
-
-def _as_boundaries(boundaries):
-    try:
-        low, high = boundaries
-        if low < high:
-            return low, high
-    except (TypeError, ValueError):
-        pass
-    expected = "two numbers (low, high) with low < high"
-    raise ValueError(sentence("boundaries", expected, boundaries))

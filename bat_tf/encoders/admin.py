@@ -7,9 +7,10 @@ import keras
 import numpy as np
 from keras import ops
 
-from bat_tf._validation import check_choice, sentence
-from bat_tf.encoders.shell import EncoderShell
+from bat_tf._internal.validation import check_choice, sentence
+from bat_tf.encoders.stacked import TransformerStack
 from bat_tf.encoders.transformer import TransformerBlock
+from bat_tf.layers.block import real_tokens
 
 INITIALIZATIONS = ("profile", "data-free")
 
@@ -62,9 +63,10 @@ class AdminBlock(TransformerBlock):
             for name in ("attention", "output")
         ]
 
-    def call(self, x, padding_mask, training=None):
+    def call(self, x, padding_mask=None, mask=None, training=None):
+        real = real_tokens(x, padding_mask, mask)
         for omega, part, norm in self.sublayers():
-            x = norm(x * omega + part(x, padding_mask, training))
+            x = norm(x * omega + part(x, real, training))
         return x
 
     def sublayers(self):
@@ -73,12 +75,9 @@ class AdminBlock(TransformerBlock):
         norms = (self.attention_norm, self.output_norm)
         return list(zip(self.shortcuts, parts, norms, strict=True))
 
-    def get_config(self):
-        return {**super().get_config(), "scale": self.scale}
-
 
 @keras.saving.register_keras_serializable(package="bat_tf")
-class AdminEncoder(EncoderShell):
+class AdminEncoder(TransformerStack):
     """Embeddings and positions → Transformer blocks with scaled residuals.
 
         x = LN(ω ⊙ x + f(x)),   ω_i² ≈ ω_1² + Σ_{j<i} Var f_j(x)
@@ -88,7 +87,7 @@ class AdminEncoder(EncoderShell):
     call `profile` once, or give `fit` the callback of `profiling`. A model that has
     been profiled or trained, resumed and reloaded ones among them, is left alone.
 
-    With the sizes of S0 and a linear layer of 3 classes it has 794,499 parameters
+    With the paper's sizes and a linear layer of 3 classes it has 794,499 parameters
     beside the embeddings.
 
     Args:
@@ -96,7 +95,7 @@ class AdminEncoder(EncoderShell):
         d_model: width of the states.
         initialization: `"profile"`, or `"data-free"`: ω = √((n + 1) / ln(n + 1) - 1)
             for n sub-layers, without looking at a batch.
-        **kwargs: see `EncoderShell`.
+        **kwargs: see `TransformerStack`.
 
     Call arguments and returns: see `BATEncoder`.
 
@@ -118,14 +117,8 @@ class AdminEncoder(EncoderShell):
         super().__init__(vocabulary_size, d_model, **kwargs)
         check_choice("initialization", initialization, INITIALIZATIONS)
         self.initialization = initialization
-        scale = 1.0
-        if initialization == "data-free":
-            scale = data_free_scale(self._settings["num_layers"])
-
-        def block(*args, initialization, **kwargs):
-            return AdminBlock(*args, scale=scale, **kwargs)
-
-        self.stack(block, initialization=initialization)
+        known = initialization == "data-free"
+        self.stack(AdminBlock, scale=data_free_scale(self.num_layers) if known else 1.0)
 
     @property
     def needs_profile(self):

@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from bat_tf._validation import sentence
-from bat_tf.encoders.shell import StackedEncoder
+from bat_tf._internal.validation import sentence
+from bat_tf.encoders.stacked import StackedEncoder
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
@@ -12,7 +12,7 @@ class BiLSTMEncoder(StackedEncoder):
     """Embeddings → layers of LSTM that read the text from both ends.
 
     With an `ExpertClassifier` of the expert `A-1` it is AttentionXML's model:
-    `examples/configs/yso_attention_xml.yaml`.
+    `examples/recipes/extreme_attention_xml.yaml`.
 
     Padding: masked tokens leave the state of both directions as it is, and their own
     states are 0.
@@ -24,8 +24,7 @@ class BiLSTMEncoder(StackedEncoder):
         num_layers: number of bidirectional layers.
         embedding_dropout: rate on the embeddings.
         dropout: rate on the states of each layer.
-        word_dropout: share of tokens that training hides, see `TokenEmbedding`.
-        feature_sizes: name → number of values of each feature of the tokens.
+        **kwargs: see `StackedEncoder`.
 
     Call arguments:
         inputs: see `BATEncoder`.
@@ -43,8 +42,8 @@ class BiLSTMEncoder(StackedEncoder):
         [(1, 3, 8), (1, 3, 16)]
 
     Reference:
-        AttentionXML, You et al. 2019; a baseline of S3. There, the embeddings are those
-        of GloVe and stay as they are; here they are learnt.
+        AttentionXML, You et al. 2019; a baseline of ME-XML. There, the embeddings are
+        those of GloVe and stay as they are; here they are learnt.
     """
 
     def __init__(
@@ -56,28 +55,19 @@ class BiLSTMEncoder(StackedEncoder):
         num_layers=1,
         embedding_dropout=0.2,
         dropout=0.5,
-        word_dropout=0.0,
-        feature_sizes=None,
         **kwargs,
     ):
         if d_model % 2:
             expected = "even: each direction has half of it"
             raise ValueError(sentence("d_model", expected, d_model))
-        settings = {
-            "vocabulary_size": vocabulary_size,
-            "d_model": d_model,
-            "embedding_width": embedding_width,
-            "num_layers": num_layers,
-            "embedding_dropout": embedding_dropout,
-            "dropout": dropout,
-            "word_dropout": word_dropout,
-            "feature_sizes": feature_sizes,
-        }
-        super().__init__(**kwargs)
+        super().__init__(vocabulary_size, **kwargs)
+        self.d_model = d_model
+        self.embedding_width = embedding_width
+        self.num_layers = num_layers
+        self.embedding_dropout = embedding_dropout
+        self.dropout = dropout
         # An LSTM knows what came before: no positions.
-        self.embed(
-            settings, d_model, embedding_width, embedding_dropout, positions=False
-        )
+        self.embed(embedding_width, embedding_dropout, positions=False)
         shared = {"dtype": self.dtype_policy}
         self.blocks = [
             keras.layers.Bidirectional(
@@ -94,8 +84,6 @@ class BiLSTMEncoder(StackedEncoder):
         states = [self.embedding(inputs, training=training)]
         for block in self.blocks:
             mixed = block(states[-1], mask=mask, training=training)
-            # The result of a function, unlike that of a layer, has no mask of Keras on
-            # it, which the layers that are given `padding_mask` would warn about.
             mixed = ops.where(mask[..., None], mixed, ops.zeros_like(mixed))
             states.append(self.drop(mixed, training=training))
         return states

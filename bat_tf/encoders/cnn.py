@@ -3,13 +3,14 @@
 import keras
 from keras import ops
 
-from bat_tf._validation import sentence
-from bat_tf.encoders.shell import StackedEncoder
-from bat_tf.layers.mfsa import convolve
+from bat_tf._internal.validation import sentence
+from bat_tf.encoders.stacked import StackedEncoder
+from bat_tf.layers.block import Weighted, WeightedLayer, real_tokens
+from bat_tf.layers.mfsa import convolution, convolve
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
-class Convolutions(keras.layers.Layer):
+class Convolutions(WeightedLayer):
     """ReLU of convolutions over time, side by side: [B, T, D] → [B, T, widths · E].
 
     Padding: masked tokens are zero in front of the convolutions, as what lies beyond
@@ -19,6 +20,8 @@ class Convolutions(keras.layers.Layer):
         filters: E of each width.
         kernel_sizes: widths, in tokens. An even one sees one token more of those that
             follow than of those before.
+        **kwargs: initializers, regularizers and constraints of kernels and biases, as
+            in `keras.layers.Dense`; `name`, `dtype`, `trainable`.
     """
 
     def __init__(self, filters, kernel_sizes, **kwargs):
@@ -30,42 +33,27 @@ class Convolutions(keras.layers.Layer):
             raise ValueError(sentence("kernel_sizes", expected, kernel_sizes))
 
     def build(self, shape):
-        width = shape[-1]
-        # [size · D, E]: the kernels of `size` neighbours, one below the other.
-        self.kernels, self.biases = [], []
-        for size in self.kernel_sizes:
-            limit = (6 / (size * (width + self.filters))) ** 0.5  # Glorot
-            kernel = self.add_weight(
-                name=f"conv{size}_kernel",
-                shape=(size * width, self.filters),
-                initializer=keras.initializers.RandomUniform(-limit, limit),
-            )
-            bias = self.add_weight(
-                name=f"conv{size}_bias", shape=(self.filters,), initializer="zeros"
-            )
-            self.kernels.append(kernel)
-            self.biases.append(bias)
-
-    def call(self, x, padding_mask, training=None):
-        real = ops.expand_dims(ops.cast(padding_mask, "bool"), -1)
-        seen = ops.where(real, x, ops.zeros_like(x))
-        found = [
-            ops.relu(convolve(seen, kernel, bias))
-            for kernel, bias in zip(self.kernels, self.biases, strict=True)
+        self.convolutions = [
+            convolution(shape, self.filters, size, **self.weight_settings())
+            for size in self.kernel_sizes
         ]
-        return ops.concatenate(found, axis=-1)
 
-    def get_config(self):
-        config = {"filters": self.filters, "kernel_sizes": list(self.kernel_sizes)}
-        return {**super().get_config(), **config}
+    def compute_output_shape(self, shape):
+        return (*shape[:-1], self.filters * len(self.kernel_sizes))
+
+    def call(self, x, padding_mask=None, mask=None, training=None):
+        real = ops.expand_dims(real_tokens(x, padding_mask, mask), -1)
+        seen = ops.where(real, x, ops.zeros_like(x))
+        found = [convolve(layer, seen) for layer in self.convolutions]
+        return ops.concatenate(found, axis=-1)
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
-class CNNEncoder(StackedEncoder):
+class CNNEncoder(Weighted, StackedEncoder):
     """Embeddings → convolutions over time.
 
     With a `LabelClassifier` of `pooling="chunks"`, `hidden_width=512` and
-    `head_dropout=0.5` it is XML-CNN: `examples/configs/yso_xml_cnn.yaml`.
+    `head_dropout=0.5` it is XML-CNN: `examples/recipes/extreme_xml_cnn.yaml`.
 
     Padding: masked tokens change nothing about the others, whatever the widths.
 
@@ -77,8 +65,8 @@ class CNNEncoder(StackedEncoder):
         embedding_width: width of the embeddings, which are the states of layer 0.
         num_layers: number of such layers.
         dropout: rate on the embeddings.
-        word_dropout: share of tokens that training hides, see `TokenEmbedding`.
-        feature_sizes: name → number of values of each feature of the tokens.
+        **kwargs: see `StackedEncoder`; and initializers, regularizers and constraints
+            of the convolutions, as in `keras.layers.Dense`.
 
     Call arguments:
         inputs: see `BATEncoder`.
@@ -96,8 +84,8 @@ class CNNEncoder(StackedEncoder):
         [(1, 3, 8), (1, 3, 12)]
 
     Reference:
-        XML-CNN, Liu et al. 2017; a baseline of S3. There, a convolution has no state
-        where it would reach beyond an end of the text; here every token has one.
+        XML-CNN, Liu et al. 2017; a baseline of ME-XML. There, a convolution has no
+        state where it would reach beyond an end of the text; here every token has one.
     """
 
     def __init__(
@@ -109,29 +97,22 @@ class CNNEncoder(StackedEncoder):
         embedding_width=300,
         num_layers=1,
         dropout=0.0,
-        word_dropout=0.0,
-        feature_sizes=None,
         **kwargs,
     ):
-        settings = {
-            "vocabulary_size": vocabulary_size,
-            "filters": filters,
-            "kernel_sizes": list(kernel_sizes),
-            "embedding_width": embedding_width,
-            "num_layers": num_layers,
-            "dropout": dropout,
-            "word_dropout": word_dropout,
-            "feature_sizes": feature_sizes,
-        }
-        d_model = filters * len(settings["kernel_sizes"])
-        super().__init__(**kwargs)
-        self.embed(settings, d_model, embedding_width, dropout, positions=False)
+        super().__init__(vocabulary_size=vocabulary_size, **kwargs)
+        self.filters = filters
+        self.kernel_sizes = tuple(kernel_sizes)
+        self.embedding_width = embedding_width
+        self.num_layers = num_layers
+        self.dropout = dropout
+        self.d_model = filters * len(self.kernel_sizes)
+        self.embed(embedding_width, dropout, positions=False)
         self.blocks = [
             Convolutions(
                 filters,
                 kernel_sizes,
                 name=f"convolutions_{number}",
-                dtype=self.dtype_policy,
+                **self.weight_settings(),
             )
             for number in range(1, num_layers + 1)
         ]

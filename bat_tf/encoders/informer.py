@@ -1,13 +1,14 @@
 """The Informer: attention for the queries that have something to choose from."""
 
 import math
+from functools import partial
 
 import keras
 from keras import ops
 
-from bat_tf._numerics import LARGE_NEGATIVE, at_least_float32
-from bat_tf._validation import check_number
-from bat_tf.encoders.shell import EncoderShell
+from bat_tf._internal.numerics import LARGE_NEGATIVE, at_least_float32
+from bat_tf._internal.validation import check_number
+from bat_tf.encoders.stacked import TransformerStack
 from bat_tf.encoders.transformer import TransformerBlock
 from bat_tf.layers.attention import MultiHeadSelfAttention, attend, padding_bias
 from bat_tf.layers.normalization import LayerNorm
@@ -160,45 +161,24 @@ class ProbSparseAttention(MultiHeadSelfAttention):
             query, key, value, padding_mask, measure, counts, most, self._factor
         )
 
-    def get_config(self):
-        return {**super().get_config(), "factor": self.factor}
-
-
-def informer_block(num_heads, d_ff, *, factor, **kwargs):
-    """A Transformer block with ProbSparse attention and GELU."""
-    attention = ProbSparseAttention(
-        num_heads, factor=factor, name="attention", dtype=kwargs["dtype"]
-    )
-    return TransformerBlock(
-        num_heads, d_ff, activation="gelu", attention=attention, **kwargs
-    )
-
 
 @keras.saving.register_keras_serializable(package="bat_tf")
-class InformerEncoder(EncoderShell):
+class InformerEncoder(TransformerStack):
     """Embeddings and positions → blocks with ProbSparse attention → LN.
 
     The Informer's distilling, which halves the length after each block, is left out: a
     tagger needs a state for every token.
 
-    With the sizes of S0 and a linear layer of 3 classes it has 793,731 parameters
+    With the paper's sizes and a linear layer of 3 classes it has 793,731 parameters
     beside the embeddings.
 
     Args:
         vocabulary_size: number of token ids.
         d_model: width of the states.
         factor: c of the c ⌈ln T⌉ active queries and sampled keys.
-        **kwargs: see `EncoderShell`.
+        **kwargs: see `TransformerStack`.
 
     Call arguments and returns: see `BATEncoder`. The LN is part of the last state.
-
-    Example:
-        >>> import numpy as np
-        >>> encoder = InformerEncoder(100, d_model=16, num_heads=2, num_layers=2)
-        >>> ids = np.array([[5, 7, 0]])
-        >>> states = encoder({"token_ids": ids, "padding_mask": ids > 0})
-        >>> len(states), states[-1].shape
-        (3, TensorShape([1, 3, 16]))
 
     Reference:
         Zhou et al., Informer: beyond efficient Transformer for long sequence
@@ -207,7 +187,9 @@ class InformerEncoder(EncoderShell):
 
     def __init__(self, vocabulary_size, d_model=128, *, factor=5, **kwargs):
         super().__init__(vocabulary_size, d_model, **kwargs)
-        self.stack(informer_block, factor=factor)
+        self.factor = factor
+        attention = partial(ProbSparseAttention, self.num_heads, factor=factor)
+        self.stack(TransformerBlock, {"attention": attention}, activation="gelu")
         self.final_norm = LayerNorm(name="final_norm", dtype=self.dtype_policy)
 
     def build(self, shape):

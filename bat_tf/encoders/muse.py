@@ -1,20 +1,25 @@
 """MUSE: attention, dynamic convolutions and a feed-forward network side by side."""
 
+from functools import partial
+
 import keras
+import tensorflow as tf
 from keras import ops
 
-from bat_tf._validation import check_number, sentence
-from bat_tf.encoders.shell import EncoderShell
+from bat_tf._internal.validation import sentence
+from bat_tf.encoders.stacked import TransformerStack
 from bat_tf.encoders.transformer import TransformerBlock
-from bat_tf.layers.attention import MultiHeadSelfAttention, join_heads, project
+from bat_tf.layers.attention import MultiHeadSelfAttention, join_heads
+from bat_tf.layers.block import on_tokens
+from bat_tf.layers.mfsa import odd_widths
 
 
 def dynamic_weights(x, kernel, num_heads):
     """softmax_K(x W): what each token weighs its window by, [B, heads, T, K]."""
     size = kernel.shape[-1] // num_heads
-    logits = project(x, kernel)
+    logits = on_tokens(lambda rows: ops.matmul(rows, kernel), x)
     logits = ops.reshape(logits, (*ops.shape(x)[:-1], num_heads, size))
-    return ops.softmax(ops.transpose(logits, (0, 2, 1, 3)), axis=-1)
+    return tf.nn.softmax(ops.transpose(logits, (0, 2, 1, 3)), axis=-1)
 
 
 def convolve_dynamically(x, weights):
@@ -59,23 +64,15 @@ class MuseAttention(MultiHeadSelfAttention):
 
     def __init__(self, num_heads, *, kernel_sizes=(3, 15), **kwargs):
         super().__init__(num_heads, **kwargs)
-        self.kernel_sizes = tuple(kernel_sizes)
+        self.kernel_sizes = odd_widths(kernel_sizes)
         if not self.kernel_sizes:
             raise ValueError(sentence("kernel_sizes", "one width at least", ()))
-        for size in self.kernel_sizes:
-            check_number("kernel_sizes", size, low=1, integer=True)
-            if size % 2 == 0:
-                raise ValueError(sentence("kernel_sizes", "odd widths", kernel_sizes))
 
     def build(self, shape):
         width = shape[-1]
         super().build(shape)
         self.kernels = [
-            self.add_weight(
-                name=f"conv{size}_kernel",
-                shape=(width, self.num_heads * size),
-                initializer="glorot_uniform",
-            )
+            self.add_kernel(f"conv{size}_kernel", (width, self.num_heads * size))
             for size in self.kernel_sizes
         ]
         self.shares = self.add_weight(
@@ -94,7 +91,7 @@ class MuseAttention(MultiHeadSelfAttention):
 
         Convolutions are linear in their kernels: mixing these first makes one of them.
         """
-        shares = ops.softmax(ops.convert_to_tensor(self.shares))
+        shares = tf.nn.softmax(ops.convert_to_tensor(self.shares))
         widest = max(self.kernel_sizes)
         total = 0.0
         for place, kernel in enumerate(self.kernels):
@@ -103,42 +100,21 @@ class MuseAttention(MultiHeadSelfAttention):
             total = total + ops.pad(weights, [(0, 0)] * 3 + [(edge, edge)])
         return total
 
-    def get_config(self):
-        return {**super().get_config(), "kernel_sizes": list(self.kernel_sizes)}
-
-
-def muse_block(num_heads, d_ff, *, kernel_sizes, **kwargs):
-    """A block y = LN(x + A(x) + FFN(x)) with A of `MuseAttention`."""
-    attention = MuseAttention(
-        num_heads, kernel_sizes=kernel_sizes, name="attention", dtype=kwargs["dtype"]
-    )
-    return TransformerBlock(
-        num_heads, d_ff, attention=attention, parallel=True, **kwargs
-    )
-
 
 @keras.saving.register_keras_serializable(package="bat_tf")
-class MuseEncoder(EncoderShell):
+class MuseEncoder(TransformerStack):
     """Embeddings and positions → blocks of attention, convolutions and a network.
 
-    With the sizes of S0 and a linear layer of 3 classes it has 894,859 parameters
+    With the paper's sizes and a linear layer of 3 classes it has 894,859 parameters
     beside the embeddings.
 
     Args:
         vocabulary_size: number of token ids.
         d_model: width of the states.
         kernel_sizes: odd widths of the dynamic convolutions.
-        **kwargs: see `EncoderShell`.
+        **kwargs: see `TransformerStack`.
 
     Call arguments and returns: see `BATEncoder`.
-
-    Example:
-        >>> import numpy as np
-        >>> encoder = MuseEncoder(100, d_model=16, num_heads=2, num_layers=2)
-        >>> ids = np.array([[5, 7, 0]])
-        >>> states = encoder({"token_ids": ids, "padding_mask": ids > 0})
-        >>> len(states), states[-1].shape
-        (3, TensorShape([1, 3, 16]))
 
     Reference:
         Zhao et al., MUSE: parallel multi-scale attention, 2019. The authors let padding
@@ -147,4 +123,6 @@ class MuseEncoder(EncoderShell):
 
     def __init__(self, vocabulary_size, d_model=128, *, kernel_sizes=(3, 15), **kwargs):
         super().__init__(vocabulary_size, d_model, **kwargs)
-        self.stack(muse_block, kernel_sizes=list(kernel_sizes))
+        self.kernel_sizes = tuple(kernel_sizes)
+        attention = partial(MuseAttention, self.num_heads, kernel_sizes=kernel_sizes)
+        self.stack(TransformerBlock, {"attention": attention}, parallel=True)

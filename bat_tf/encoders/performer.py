@@ -1,11 +1,13 @@
 """The Performer: attention whose cost grows with the length, not with its square."""
 
+from functools import partial
+
 import keras
 from keras import ops
 
-from bat_tf._numerics import LARGE_NEGATIVE, at_least_float32
-from bat_tf._validation import check_choice, check_number
-from bat_tf.encoders.shell import EncoderShell
+from bat_tf._internal.numerics import LARGE_NEGATIVE, at_least_float32
+from bat_tf._internal.validation import check_choice, check_number
+from bat_tf.encoders.stacked import TransformerStack
 from bat_tf.encoders.transformer import TransformerBlock
 from bat_tf.layers.attention import MultiHeadSelfAttention
 
@@ -35,12 +37,15 @@ def softmax_features(x, projection, padding_mask=None):
     x = x * x.shape[-1] ** -0.25
     exponent = ops.matmul(x, ops.transpose(projection))
     if padding_mask is None:
-        largest = ops.max(exponent, axis=-1, keepdims=True)
+        largest = ops.max(exponent, axis=-1, keepdims=True, initial=LARGE_NEGATIVE)
     else:
         # Padding may not set the scale; it gets weight 0 later on.
         real = padding_mask[:, None, :, None]
         exponent = ops.where(real, exponent, LARGE_NEGATIVE)
-        largest = ops.max(exponent, axis=(-1, -2), keepdims=True)
+        # `initial` for batches without a text, which have no maximum.
+        largest = ops.max(
+            exponent, axis=(-1, -2), keepdims=True, initial=LARGE_NEGATIVE
+        )
     exponent = exponent - ops.stop_gradient(largest)
     exponent = exponent - ops.sum(ops.square(x), axis=-1, keepdims=True) / 2
     return (ops.exp(exponent) + SOFTMAX_FLOOR) * projection.shape[0] ** -0.5
@@ -88,8 +93,9 @@ class FavorAttention(MultiHeadSelfAttention):
 
     Args:
         num_heads: number of heads; divides the width of the input.
-        features: `"relu"`, or `"softmax"`: random features that estimate attention.
-        num_features: m of the random features.
+        features: `"relu"`, the default of the authors' layer, or `"softmax"`: random
+            features that estimate attention, as in the paper.
+        num_features: m of the random features; d_k ln d_k (111 at 32) suffices.
         redraw: whether training draws new random features at every step. Inference
             always has those of `build`.
 
@@ -99,7 +105,7 @@ class FavorAttention(MultiHeadSelfAttention):
     def __init__(
         self, num_heads, *, features="relu", num_features=128, redraw=False, **kwargs
     ):
-        super().__init__(num_heads, use_bias=False, **kwargs)
+        super().__init__(num_heads, **{"use_bias": False, **kwargs})
         self.features = check_choice("features", features, FEATURES)
         self.num_features = check_number("num_features", num_features, 1, integer=True)
         self.redraw = redraw
@@ -133,55 +139,23 @@ class FavorAttention(MultiHeadSelfAttention):
         mixed = attend_linearly(query, key, value, padding_mask)
         return ops.cast(mixed, self.compute_dtype)
 
-    def get_config(self):
-        config = super().get_config()
-        del config["scale"], config["use_bias"]
-        return {
-            **config,
-            "features": self.features,
-            "num_features": self.num_features,
-            "redraw": self.redraw,
-        }
-
-
-def performer_block(num_heads, d_ff, *, features, num_features, redraw, **kwargs):
-    """A Transformer block with linear attention."""
-    attention = FavorAttention(
-        num_heads,
-        features=features,
-        num_features=num_features,
-        redraw=redraw,
-        name="attention",
-        dtype=kwargs["dtype"],
-    )
-    return TransformerBlock(num_heads, d_ff, attention=attention, **kwargs)
-
 
 @keras.saving.register_keras_serializable(package="bat_tf")
-class PerformerEncoder(EncoderShell):
+class PerformerEncoder(TransformerStack):
     """Embeddings and positions → Transformer blocks with linear attention.
 
-    With the sizes of S0 and a linear layer of 3 classes it has 791,427 parameters
+    With the paper's sizes and a linear layer of 3 classes it has 791,427 parameters
     beside the embeddings.
 
     Args:
         vocabulary_size: number of token ids.
         d_model: width of the states.
-        features: `"relu"`, the default of the authors' layer, or `"softmax"`, the
-            paper's estimate of attention.
-        num_features: how many random features; d_k ln d_k (111 at 32) suffices.
-        redraw: whether training draws new random features at every step.
-        **kwargs: see `EncoderShell`.
+        features: see `FavorAttention`, as for the two that follow.
+        num_features: of the random features.
+        redraw: whether training draws them anew.
+        **kwargs: see `TransformerStack`.
 
     Call arguments and returns: see `BATEncoder`.
-
-    Example:
-        >>> import numpy as np
-        >>> encoder = PerformerEncoder(100, d_model=16, num_heads=2, num_layers=2)
-        >>> ids = np.array([[5, 7, 0]])
-        >>> states = encoder({"token_ids": ids, "padding_mask": ids > 0})
-        >>> len(states), states[-1].shape
-        (3, TensorShape([1, 3, 16]))
 
     Reference:
         Choromanski et al., Rethinking attention with Performers, 2021. The authors'
@@ -200,6 +174,14 @@ class PerformerEncoder(EncoderShell):
         **kwargs,
     ):
         super().__init__(vocabulary_size, d_model, **kwargs)
-        self.stack(
-            performer_block, features=features, num_features=num_features, redraw=redraw
+        self.features = features
+        self.num_features = num_features
+        self.redraw = redraw
+        attention = partial(
+            FavorAttention,
+            self.num_heads,
+            features=features,
+            num_features=num_features,
+            redraw=redraw,
         )
+        self.stack(TransformerBlock, {"attention": attention})

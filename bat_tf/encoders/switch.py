@@ -1,14 +1,16 @@
 """The Switch Transformer: fifty feed-forward networks, one of them for each token."""
 
 import math
+from functools import partial
 
 import keras
 from keras import ops
 
-from bat_tf._replicas import needs_whole_batch
-from bat_tf._validation import check_number
-from bat_tf.encoders.shell import EncoderShell
+from bat_tf._internal.replicas import needs_whole_batch
+from bat_tf._internal.validation import check_number
+from bat_tf.encoders.stacked import TransformerStack
 from bat_tf.encoders.transformer import TransformerBlock
+from bat_tf.layers.block import WeightedLayer, in_float32, real_tokens
 
 
 def capacity_of(tokens, num_experts, factor):
@@ -44,7 +46,7 @@ def route(logits, valid, capacity):
     place = ops.take_along_axis(ops.cumsum(chosen, axis=0), expert[:, None], axis=1)
     place = place[:, 0] - 1
     kept = ops.logical_and(valid, place < capacity)
-    gate = ops.where(kept, ops.max(probabilities, axis=-1), 0.0)
+    gate = ops.where(kept, ops.max(probabilities, axis=-1, initial=0.0), 0.0)
     total = ops.cast(ops.maximum(ops.sum(real), 1), logits.dtype)
     share = ops.cast(ops.sum(chosen, axis=0), logits.dtype) / total
     mean = ops.sum(ops.where(valid[:, None], probabilities, 0.0), axis=0) / total
@@ -66,7 +68,7 @@ def move_rows(x, source, target):
     """
 
     def gather(rows, index):
-        nothing = ops.zeros_like(rows[:1])
+        nothing = ops.zeros((1, rows.shape[-1]), rows.dtype)
         return ops.take(ops.concatenate([nothing, rows], axis=0), index, axis=0)
 
     @ops.custom_gradient
@@ -77,7 +79,7 @@ def move_rows(x, source, target):
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
-class SwitchFeedForward(keras.layers.Layer):
+class SwitchFeedForward(WeightedLayer):
     """y = p_e(x) · FFN_e(x) with the expert e that the router likes best.
 
     An expert takes ⌈factor · tokens / experts⌉ tokens of a batch; those that come later
@@ -93,10 +95,9 @@ class SwitchFeedForward(keras.layers.Layer):
         inference_capacity_factor: the same outside training; None: no other. With a
             small one, what a text gets depends on the texts beside it.
         balance_weight: α of the loss that spreads the tokens.
+        **kwargs: see `WeightedLayer`.
 
-    Call arguments:
-        x: states [B, T, D].
-        padding_mask: bool [B, T].
+    Call arguments: see `MultiHeadSelfAttention`.
     """
 
     def __init__(
@@ -122,34 +123,26 @@ class SwitchFeedForward(keras.layers.Layer):
             check_number("inference_capacity_factor", inference_capacity_factor, 0)
         self.inference_capacity_factor = inference_capacity_factor
         self.balance_weight = check_number("balance_weight", balance_weight, 0)
-        # In float32: half precision would send tokens to experts at random.
-        self.router = keras.layers.Dense(num_experts, name="router", dtype="float32")
 
     def build(self, shape):
-        width = shape[-1]
-        self.router.build((None, width))
-        limit = (6 / (width + self.d_ff)) ** 0.5  # Glorot's, of one expert
+        width, number = shape[-1], self.num_experts
+        # In float32: half precision would send tokens to experts at random.
+        self.router = self.dense(
+            "router", width, number, dtype=in_float32(self.dtype_policy)
+        )
         sizes = {"hidden": (width, self.d_ff), "output": (self.d_ff, width)}
         for name, (rows, columns) in sizes.items():
-            kernel = self.add_weight(
-                name=f"{name}_kernel",
-                shape=(self.num_experts, rows, columns),
-                initializer=keras.initializers.RandomUniform(-limit, limit),
-            )
-            bias = self.add_weight(
-                name=f"{name}_bias",
-                shape=(self.num_experts, 1, columns),
-                initializer="zeros",
-            )
+            kernel = self.add_kernel(f"{name}_kernel", (number, rows, columns), number)
+            bias = self.add_bias(f"{name}_bias", (number, 1, columns))
             setattr(self, f"{name}_weights", (kernel, bias))
 
-    def call(self, x, padding_mask, training=None):
+    def call(self, x, padding_mask=None, mask=None, training=None):
         factor = self.capacity_factor
         if not training and self.inference_capacity_factor is not None:
             factor = self.inference_capacity_factor
         batch, length, width = ops.shape(x)
         tokens = ops.reshape(x, (-1, width))
-        valid = ops.reshape(padding_mask, (-1,))
+        valid = ops.reshape(real_tokens(x, padding_mask, mask), (-1,))
         # Shapes follow from all tokens, padding included; what is kept from real ones.
         room = capacity_of(batch * length, self.num_experts, factor)
         count = ops.sum(ops.cast(valid, "int32"))
@@ -173,55 +166,28 @@ class SwitchFeedForward(keras.layers.Layer):
         y = y * ops.cast(routed["gate"], y.dtype)[:, None]
         return ops.reshape(y, (batch, length, width))
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "d_ff": self.d_ff,
-            "num_experts": self.num_experts,
-            "capacity_factor": self.capacity_factor,
-            "inference_capacity_factor": self.inference_capacity_factor,
-            "balance_weight": self.balance_weight,
-        }
-
-
-def switch_block(num_heads, d_ff, *, dropout, name, dtype, **settings):
-    """A Transformer block with experts in the place of its feed-forward network."""
-    experts = SwitchFeedForward(d_ff, name="experts", dtype=dtype, **settings)
-    shared = {"dropout": dropout, "name": name, "dtype": dtype}
-    return TransformerBlock(num_heads, d_ff, feed_forward=experts, **shared)
-
 
 @keras.saving.register_keras_serializable(package="bat_tf")
-class SwitchEncoder(EncoderShell):
+class SwitchEncoder(TransformerStack):
     """Embeddings and positions → Transformer blocks with experts.
 
-    With the sizes of S0, 50 experts and a linear layer of 3 classes it has 26,634,827
+    With the paper's sizes, 50 experts and a linear layer of 3 classes it has 26,634,827
     parameters beside the embeddings, of which a token meets 794,000 or so.
 
     Args:
         vocabulary_size: number of token ids.
         d_model: width of the states.
         num_experts: experts of a block.
-        capacity_factor: an expert takes this many times its even share of the tokens,
-            first come, first served; the others keep their residual.
-        inference_capacity_factor: the same outside training; None: no other. With a
-            small one, what a text gets depends on the texts beside it.
-        balance_weight: α of the loss α E Σ f_e P_e, which training adds to its own.
-        **kwargs: see `EncoderShell`.
+        capacity_factor: see `SwitchFeedForward`, as for the two that follow.
+        inference_capacity_factor: outside training.
+        balance_weight: of the loss that spreads the tokens.
+        **kwargs: see `TransformerStack`.
 
     Call arguments and returns: see `BATEncoder`.
 
-    Example:
-        >>> import numpy as np
-        >>> encoder = SwitchEncoder(100, 16, d_ff=8, num_layers=2, num_experts=3)
-        >>> ids = np.array([[5, 7, 0]])
-        >>> states = encoder({"token_ids": ids, "padding_mask": ids > 0}, training=True)
-        >>> len(states), states[-1].shape, len(encoder.losses)
-        (3, TensorShape([1, 3, 16]), 2)
-
     Reference:
-        Fedus et al., Switch Transformers, 2021. S0 says "C=1", which is read as the
-        capacity factor.
+        Fedus et al., Switch Transformers, 2021. BAT's paper says "C=1", which is read
+        as the capacity factor.
     """
 
     def __init__(
@@ -236,10 +202,16 @@ class SwitchEncoder(EncoderShell):
         **kwargs,
     ):
         super().__init__(vocabulary_size, d_model, **kwargs)
-        self.stack(
-            switch_block,
+        self.num_experts = num_experts
+        self.capacity_factor = capacity_factor
+        self.inference_capacity_factor = inference_capacity_factor
+        self.balance_weight = balance_weight
+        experts = partial(
+            SwitchFeedForward,
+            self.d_ff,
             num_experts=num_experts,
             capacity_factor=capacity_factor,
             inference_capacity_factor=inference_capacity_factor,
             balance_weight=balance_weight,
         )
+        self.stack(TransformerBlock, {"feed_forward": experts})

@@ -1,26 +1,18 @@
-"""What attention layers share: one large matrix product, and the attention itself."""
+"""Multi-head self-attention, and the attention itself."""
 
 import keras
+import tensorflow as tf
 from keras import ops
 
-
-def project(x, kernel, bias=None):
-    """X W + b over the last axis, as one product of two matrices.
-
-    A product of [B, T, D] with [D, E] is a batch of small ones on the CPU; of
-    [B·T, D] with [D, E] it is a single large one.
-    """
-    flat = ops.matmul(ops.reshape(x, (-1, kernel.shape[0])), kernel)
-    if bias is not None:
-        # `ops.add`, not `+`: a BiasAdd, which TensorFlow fuses with the product.
-        flat = ops.add(flat, bias)
-    return ops.reshape(flat, (*ops.shape(x)[:-1], kernel.shape[1]))
+from bat_tf._internal.validation import check_choice, check_number
+from bat_tf.layers.block import WeightedLayer, on_tokens, real_tokens
 
 
 def attend(query, key, value, bias, scale):
     """softmax(q kᵀ · scale + bias) v for tensors [B, heads, T, depth]."""
     logits = ops.matmul(query * scale, ops.swapaxes(key, -1, -2))
-    return ops.matmul(ops.softmax(logits + bias, axis=-1), value)
+    # Keras' own softmax warns of texts of one token.
+    return ops.matmul(tf.nn.softmax(logits + bias, axis=-1), value)
 
 
 def split_heads(states, num_groups, num_heads):
@@ -38,15 +30,19 @@ def join_heads(states):
     return ops.reshape(joined, (batch, length, heads * depth))
 
 
+def lowest(dtype):
+    """What stands for -inf in scores of a dtype: finite, for inf - inf is no number."""
+    return -3e4 if dtype == "float16" else -1e9
+
+
 def padding_bias(padding_mask, dtype):
     """What to add to attention logits so that padding gets no weight: [B, 1, 1, T]."""
-    lowest = -3e4 if dtype == "float16" else -1e9
-    bias = ops.where(padding_mask, 0.0, lowest)
+    bias = ops.where(padding_mask, 0.0, lowest(dtype))
     return ops.cast(bias, dtype)[:, None, None, :]
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
-class MultiHeadSelfAttention(keras.layers.Layer):
+class MultiHeadSelfAttention(WeightedLayer):
     """Multi-head self-attention with query, key and value in one matrix product.
 
     Args:
@@ -54,10 +50,18 @@ class MultiHeadSelfAttention(keras.layers.Layer):
         scale: `"head"` divides the logits by √(D / heads), as the Transformer does;
             `"model"` by √D, as the release of BAT does.
         use_bias: whether the four products have biases.
+        **kwargs: see `WeightedLayer`. The kernels of query, key and value are drawn
+            one by one, as if they were three layers.
 
     Call arguments:
         x: states [B, T, D].
-        padding_mask: bool [B, T]; False positions get no attention.
+        padding_mask: bool [B, T]; False positions get no attention. Wins over Keras'
+            mask and takes its place on the output. Without either there is no padding.
+
+    Example:
+        >>> import numpy as np
+        >>> MultiHeadSelfAttention(num_heads=2)(np.ones((1, 5, 8))).shape
+        TensorShape([1, 5, 8])
 
     Other kinds of attention redefine `mix`.
     """
@@ -66,8 +70,8 @@ class MultiHeadSelfAttention(keras.layers.Layer):
 
     def __init__(self, num_heads, scale="head", use_bias=True, **kwargs):
         super().__init__(**kwargs)
-        self.num_heads = num_heads
-        self.scale = scale
+        self.num_heads = check_number("num_heads", num_heads, low=1, integer=True)
+        self.scale = check_choice("scale", scale, ("head", "model"))
         self.use_bias = use_bias
 
     def build(self, shape):
@@ -79,43 +83,17 @@ class MultiHeadSelfAttention(keras.layers.Layer):
             )
         depth = width if self.scale == "model" else width // self.num_heads
         self._factor = depth**-0.5
-        # Glorot's limits are those of three separate [D, D] kernels.
-        glorot = keras.initializers.RandomUniform(
-            -((3 / width) ** 0.5), (3 / width) ** 0.5
-        )
-        self.qkv_kernel = self.add_weight(
-            name="qkv_kernel", shape=(width, 3 * width), initializer=glorot
-        )
-        self.qkv_bias = self.output_bias = None
-        if self.use_bias:
-            self.qkv_bias = self.add_weight(
-                name="qkv_bias", shape=(3 * width,), initializer="zeros"
-            )
-        self.output_kernel = self.add_weight(
-            name="output_kernel",
-            shape=(self.mixtures * width, width),
-            initializer="glorot_uniform",
-        )
-        if self.use_bias:
-            self.output_bias = self.add_weight(
-                name="output_bias", shape=(width,), initializer="zeros"
-            )
+        mixed, settings = self.mixtures * width, {"use_bias": self.use_bias}
+        self.qkv_dense = self.dense("qkv", width, 3 * width, parts=3, **settings)
+        self.output_dense = self.dense("output", mixed, width, **settings)
 
-    def call(self, x, padding_mask, training=None):
-        qkv = project(x, self.qkv_kernel, self.qkv_bias)
-        heads = split_heads(qkv, 3, self.num_heads)
-        mixed = self.mix(*heads, padding_mask, training)
-        return project(join_heads(mixed), self.output_kernel, self.output_bias)
+    def call(self, x, padding_mask=None, mask=None, training=None):
+        real = real_tokens(x, padding_mask, mask)
+        heads = split_heads(on_tokens(self.qkv_dense, x), 3, self.num_heads)
+        mixed = self.mix(*heads, real, training)
+        return on_tokens(self.output_dense, join_heads(mixed))
 
     def mix(self, query, key, value, padding_mask, training):
         """What each query takes from the values, all [B, heads, T, depth]."""
         bias = padding_bias(padding_mask, self.compute_dtype)
         return attend(query, key, value, bias, self._factor)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "scale": self.scale,
-            "use_bias": self.use_bias,
-        }

@@ -4,6 +4,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from bat_tf._internal.configured import Configured
+from bat_tf.layers.block import another
+
 UNKNOWN_ID = 1  # what word dropout puts in the place of a token
 
 
@@ -25,7 +28,7 @@ def sinusoid(length, width):
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
-class TokenEmbedding(keras.layers.Layer):
+class TokenEmbedding(Configured, keras.layers.Layer):
     """Adds up the embeddings of a token and of its features, and its position.
 
     Args:
@@ -38,10 +41,14 @@ class TokenEmbedding(keras.layers.Layer):
         word_dropout: share of tokens that training replaces by the unknown one, so
             that the model learns what to do with words it has never seen. Their
             features stay.
+        embeddings_initializer: of every table; by default normal with deviation
+            1/√d_model.
+        embeddings_regularizer: of every table.
 
     Call arguments:
         inputs: dict with `token_ids` [B, T] and each feature [B, T]; `perturbation`
-            [B, T, D], if there is one, is added to the sum.
+            [B, T, D], if there is one, is added to the sum. `padding_mask` [B, T], if
+            there is one, becomes Keras' mask of the states.
         states: [B, T, D] to start from in place of token embeddings.
     """
 
@@ -54,9 +61,12 @@ class TokenEmbedding(keras.layers.Layer):
         positions=True,
         dropout=0.0,
         word_dropout=0.0,
+        embeddings_initializer=None,
+        embeddings_regularizer=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
+        self.supports_masking = True
         self.vocabulary_size = vocabulary_size
         self.d_model = d_model
         self.feature_sizes = dict(feature_sizes or {})
@@ -65,6 +75,11 @@ class TokenEmbedding(keras.layers.Layer):
         self.word_dropout = word_dropout
         self.seed_generator = keras.random.SeedGenerator()
         self.drop = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+        self.embeddings_initializer = keras.initializers.get(
+            embeddings_initializer
+            or keras.initializers.RandomNormal(stddev=d_model**-0.5)
+        )
+        self.embeddings_regularizer = keras.regularizers.get(embeddings_regularizer)
         sizes = {**self.feature_sizes}
         if vocabulary_size is not None:
             sizes["token_ids"] = vocabulary_size
@@ -72,9 +87,8 @@ class TokenEmbedding(keras.layers.Layer):
             name: keras.layers.Embedding(
                 size,
                 d_model,
-                embeddings_initializer=keras.initializers.RandomNormal(
-                    stddev=d_model**-0.5
-                ),
+                embeddings_initializer=another(self.embeddings_initializer),
+                embeddings_regularizer=self.embeddings_regularizer,
                 dtype=self.dtype_policy,
                 name=f"{name}_embedding",
             )
@@ -85,6 +99,9 @@ class TokenEmbedding(keras.layers.Layer):
         for table in self.tables.values():
             table.build(None)
 
+    def compute_mask(self, inputs, previous_mask):
+        return inputs.get("padding_mask")
+
     def call(self, inputs, states=None, training=None):
         parts = [] if states is None else [ops.cast(states, self.compute_dtype)]
         for name, table in self.tables.items():
@@ -94,23 +111,10 @@ class TokenEmbedding(keras.layers.Layer):
                 ids = ops.where(draw < self.word_dropout, UNKNOWN_ID, ids)
             # Times √d, as in the Transformer: positions would drown smaller values.
             parts.append(table(ids) * self.d_model**0.5)
-        total = parts[0]
-        for part in parts[1:]:
-            total = total + part
+        total = sum(parts[1:], parts[0])
         if self.positions:
             places = sinusoid(ops.shape(total)[1], self.d_model)
             total = total + ops.cast(places, self.compute_dtype)
         if "perturbation" in inputs:
             total = total + ops.cast(inputs["perturbation"], self.compute_dtype)
         return self.drop(total, training=training)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "d_model": self.d_model,
-            "feature_sizes": self.feature_sizes,
-            "positions": self.positions,
-            "dropout": self.dropout,
-            "word_dropout": self.word_dropout,
-        }

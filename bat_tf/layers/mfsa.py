@@ -3,15 +3,17 @@
 import keras
 from keras import ops
 
-from bat_tf._validation import check_choice
-from bat_tf.layers.attention import MultiHeadSelfAttention, project
+from bat_tf._internal.validation import check_number, sentence
+from bat_tf.layers.attention import MultiHeadSelfAttention
+from bat_tf.layers.block import InParts, WeightedLayer, on_tokens, real_tokens
+from bat_tf.layers.normalization import LayerNorm
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
-class MultiFeatureSelfAttention(keras.layers.Layer):
-    """Self-attention and convolutions side by side, added up.
+class MultiFeatureSelfAttention(WeightedLayer):
+    """Self-attention and convolutions side by side, added up and normalised.
 
-        F = MHA(x) + ReLU(Conv_1(x)) + ReLU(Conv_3(x))
+        MFSA(x) = LN( MHA(x) + ReLU(Conv_1(x)) + ReLU(Conv_3(x)) )
 
     Attention sees the whole text, a convolution of width 1 the token alone and one of
     width 3 its neighbours.
@@ -23,22 +25,28 @@ class MultiFeatureSelfAttention(keras.layers.Layer):
         num_heads: heads of the attention.
         attention: whether attention is one of the features; False for ablations.
         kernel_sizes: odd widths of the convolutions; `()` leaves attention alone.
+        normalize: whether the sum is normalised, as in the paper.
         dropout: rate on the output of the attention.
-        attention_scale: `"head"` (1/√d_k, the paper) or `"model"` (1/√d, the release).
-        mask_convolutions: False reproduces the release, which lets padding in.
+        released: whether to do as the authors' release does, where it differs from the
+            paper: attention is scaled by 1/√d, not 1/√d_k; convolutions see padding;
+            the limits of their initial kernels do not depend on their width; see also
+            `LayerNorm`.
+        **kwargs: initializers, regularizers and constraints of kernels and biases, as
+            in `keras.layers.Dense`; `name`, `dtype`, `trainable`.
 
     Call arguments:
         x: states [B, T, D].
-        padding_mask: bool [B, T].
+        padding_mask: bool [B, T]. Wins over Keras' mask and takes its place on the
+            output. Without either there is no padding.
 
     Example:
         >>> import numpy as np
         >>> layer = MultiFeatureSelfAttention(num_heads=2)
-        >>> layer(np.ones((1, 5, 8)), np.ones((1, 5), bool)).shape
+        >>> layer(np.ones((1, 5, 8))).shape
         TensorShape([1, 5, 8])
 
     Reference:
-        S0, section 3.1.
+        BAT, section 3.1, equation 4.
     """
 
     def __init__(
@@ -47,90 +55,80 @@ class MultiFeatureSelfAttention(keras.layers.Layer):
         *,
         attention=True,
         kernel_sizes=(1, 3),
+        normalize=True,
         dropout=0.0,
-        attention_scale="head",
-        mask_convolutions=True,
+        released=False,
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_choice("attention_scale", attention_scale, ("head", "model"))
         self.num_heads = num_heads
-        self.kernel_sizes = tuple(kernel_sizes)
-        self.attention_scale = attention_scale
-        self.mask_convolutions = mask_convolutions
+        self.attention = attention
+        self.kernel_sizes = odd_widths(kernel_sizes)
+        self.normalize = normalize
         self.dropout = dropout
-        self.attention = None
-        if attention:
-            self.attention = MultiHeadSelfAttention(
-                num_heads, attention_scale, dtype=self.dtype_policy, name="attention"
-            )
-        self.drop = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+        self.released = released
         if not attention and not self.kernel_sizes:
             raise ValueError(
                 "`kernel_sizes` must name a width when `attention` is off: "
                 "one feature at least is needed."
             )
-        for size in self.kernel_sizes:
-            if size % 2 == 0 or size < 1:
-                raise ValueError(
-                    f"`kernel_sizes` must be odd widths. Received: {kernel_sizes!r}."
-                )
+        self.mha = self.feature_norm = None
+        if attention:
+            scale = "model" if released else "head"
+            self.mha = MultiHeadSelfAttention(
+                num_heads, scale, name="attention", **self.weight_settings()
+            )
+        shared = {"dtype": self.dtype_policy}
+        self.drop = keras.layers.Dropout(dropout, **shared)
+        if normalize:
+            self.feature_norm = LayerNorm(None, released, name="norm", **shared)
 
     def build(self, shape):
-        width = shape[-1]
-        if self.attention is not None:
-            self.attention.build(shape)
-        # [size · D, D]: the kernels of `size` neighbours, one below the other.
-        self.kernels, self.biases = [], []
+        for layer in (self.mha, self.feature_norm):
+            if layer is not None:
+                layer.build(shape)
+        self.convolutions = []
         for size in self.kernel_sizes:
-            limit = (3 / (width * size)) ** 0.5  # Glorot for [size, D, D]
-            kernel = self.add_weight(
-                name=f"conv{size}_kernel",
-                shape=(size * width, width),
-                initializer=keras.initializers.RandomUniform(-limit, limit),
-            )
-            bias = self.add_weight(
-                name=f"conv{size}_bias", shape=(width,), initializer="zeros"
-            )
-            self.kernels.append(kernel)
-            self.biases.append(bias)
+            settings = self.weight_settings()
+            if self.released:
+                parts = InParts(self.kernel_initializer, size, axis=0)
+                settings["kernel_initializer"] = parts
+            self.convolutions.append(convolution(shape, shape[-1], size, **settings))
 
-    def call(self, x, padding_mask, training=None):
-        features = []
-        if self.attention is not None:
-            mixed = self.attention(x, padding_mask)
-            features.append(self.drop(mixed, training=training))
-        mask = ops.cast(ops.expand_dims(padding_mask, -1), x.dtype)
-        seen = x * mask if self.mask_convolutions else x
-        for kernel, bias in zip(self.kernels, self.biases, strict=True):
-            features.append(ops.relu(convolve(seen, kernel, bias)))
-        total = features[0]
-        for feature in features[1:]:
-            total = total + feature
-        return total
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "attention": self.attention is not None,
-            "kernel_sizes": list(self.kernel_sizes),
-            "dropout": self.dropout,
-            "attention_scale": self.attention_scale,
-            "mask_convolutions": self.mask_convolutions,
-        }
+    def call(self, x, padding_mask=None, mask=None, training=None):
+        real = real_tokens(x, padding_mask, mask)
+        seen = ops.ones_like(real) if self.released else real
+        seen = x * ops.cast(ops.expand_dims(seen, -1), x.dtype)
+        features = [convolve(layer, seen) for layer in self.convolutions]
+        if self.mha is not None:
+            features.insert(0, self.drop(self.mha(x, real), training=training))
+        total = sum(features[1:], features[0])
+        return total if self.feature_norm is None else self.feature_norm(total)
 
 
-def convolve(x, kernel, bias):
-    """A 'same' convolution over time: [B, T, D] with [size · D, E] → [B, T, E].
+def odd_widths(kernel_sizes):
+    """Returns the widths of convolutions as a tuple, if all are odd, else raises."""
+    for size in kernel_sizes:
+        if check_number("kernel_sizes", size, low=1, integer=True) % 2 == 0:
+            raise ValueError(sentence("kernel_sizes", "odd widths", kernel_sizes))
+    return tuple(kernel_sizes)
 
-    Width 1 is a plain product. Wider ones could be, too, with the neighbours side by
-    side, but in a graph the copies cost more than the product saves; XLA is as fast
-    either way.
+
+def convolution(shape, filters, size, **settings):
+    """A layer for `convolve`, built: ReLU of a convolution over time.
+
+    One of width 1 is a Dense: Keras quantizes a Dense to int8, but no Conv1D.
     """
-    width = x.shape[-1]
-    size = kernel.shape[0] // width
+    settings = {"activation": "relu", "name": f"conv{size}", **settings}
     if size == 1:
-        return project(x, kernel, bias)
-    kernel = ops.reshape(kernel, (size, width, -1))
-    return ops.add(ops.conv(x, kernel, padding="same"), bias)
+        layer = keras.layers.Dense(filters, **settings)
+    else:
+        layer = keras.layers.Conv1D(filters, size, padding="same", **settings)
+    layer.build(shape)
+    return layer
+
+
+def convolve(layer, x):
+    """Calls what `convolution` made on states [B, T, D]."""
+    dense = isinstance(layer, keras.layers.Dense)
+    return on_tokens(layer, x) if dense else layer(x)

@@ -1,18 +1,22 @@
-"""Layer normalisation in the flavours of the BAT paper and of its release."""
+"""Layer normalisation as in the BAT paper and as in its release."""
 
 import keras
 from keras import ops
 
-from bat_tf._validation import check_choice
+from bat_tf.layers.block import MaskedLayer
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
-class LayerNorm(keras.layers.Layer):
+class LayerNorm(MaskedLayer):
     """Normalises the last axis to mean 0 and deviation 1, then scales and shifts.
 
     Args:
-        epsilon: keeps the division finite.
-        flavour: `"paper"` has ε inside the root, `"release"` is (x - μ) / (σ + ε).
+        epsilon: keeps the division finite; 1e-6 by default, 1e-4 as released.
+        released: False has ε inside the root, True is (x - μ) / (σ + ε).
+        gamma_initializer: of the scale.
+        beta_initializer: of the shift.
+        gamma_regularizer: of the scale.
+        beta_regularizer: of the shift.
 
     Example:
         >>> import numpy as np
@@ -20,37 +24,46 @@ class LayerNorm(keras.layers.Layer):
         [[-1.0, 1.0]]
     """
 
-    def __init__(self, epsilon=None, flavour="paper", **kwargs):
+    def __init__(
+        self,
+        epsilon=None,
+        released=False,
+        *,
+        gamma_initializer="ones",
+        beta_initializer="zeros",
+        gamma_regularizer=None,
+        beta_regularizer=None,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
-        self.flavour = check_choice("flavour", flavour, ("paper", "release"))
-        default = 1e-6 if flavour == "paper" else 1e-4
-        self.epsilon = default if epsilon is None else epsilon
+        self.released = released
+        self.epsilon = (1e-4 if released else 1e-6) if epsilon is None else epsilon
+        self.gamma_initializer = keras.initializers.get(gamma_initializer)
+        self.beta_initializer = keras.initializers.get(beta_initializer)
+        self.gamma_regularizer = keras.regularizers.get(gamma_regularizer)
+        self.beta_regularizer = keras.regularizers.get(beta_regularizer)
 
     def build(self, shape):
-        self.gamma = self.add_weight(
-            name="gamma", shape=(shape[-1],), initializer="ones"
-        )
-        self.beta = self.add_weight(
-            name="beta", shape=(shape[-1],), initializer="zeros"
+        self.gamma, self.beta = (
+            self.add_weight(
+                name=name,
+                shape=(shape[-1],),
+                initializer=getattr(self, f"{name}_initializer"),
+                regularizer=getattr(self, f"{name}_regularizer"),
+            )
+            for name in ("gamma", "beta")
         )
 
-    def call(self, x):
+    def call(self, x, padding_mask=None, mask=None):
         # In float32: a float16 variance overflows at states of a few hundred.
         wide = ops.cast(x, "float32")
-        if self.flavour == "paper":
-            normal = standardise(wide, self.epsilon)
-        else:
+        if self.released:
             centred = wide - ops.mean(wide, axis=-1, keepdims=True)
             variance = ops.mean(ops.square(centred), axis=-1, keepdims=True)
             normal = centred / (ops.sqrt(variance) + self.epsilon)
+        else:
+            normal = standardise(wide, self.epsilon)
         return ops.cast(normal, x.dtype) * self.gamma + self.beta
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "epsilon": self.epsilon,
-            "flavour": self.flavour,
-        }
 
 
 def standardise(x, epsilon):

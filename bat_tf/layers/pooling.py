@@ -1,16 +1,19 @@
 """The states of a text's tokens → one state of the text."""
 
 import keras
+import tensorflow as tf
 from keras import ops
 
-from bat_tf._numerics import LARGE_NEGATIVE
-from bat_tf._validation import check_choice, check_number
+from bat_tf._internal.numerics import LARGE_NEGATIVE
+from bat_tf._internal.validation import check_choice, check_number
+from bat_tf.layers.attention import lowest
+from bat_tf.layers.block import MaskedLayer, real_tokens
 
 POOLINGS = ("first", "mean", "max", "attention", "chunks")
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
-class Pooling(keras.layers.Layer):
+class Pooling(MaskedLayer):
     """One state for a text out of the states of its tokens.
 
     Padding: masked tokens take no part. A text without tokens has the state 0.
@@ -25,10 +28,13 @@ class Pooling(keras.layers.Layer):
             tokens, chunk i from ⌊i n/p⌋ up to ⌈(i+1) n/p⌉, the largest of each, side
             by side. Chunks of a text with less than p tokens overlap.
         num_chunks: p of `"chunks"`.
+        query_initializer: of what `"attention"` scores tokens by.
+        query_regularizer: of the same.
 
     Call arguments:
-        states: [B, T, D].
-        padding_mask: bool [B, T].
+        x: states [B, T, D].
+        padding_mask: bool [B, T]; wins over Keras' mask. Without either there is no
+            padding. What comes out has no mask.
 
     Returns:
         [B, D], or [B, p · D] of `"chunks"`.
@@ -44,38 +50,59 @@ class Pooling(keras.layers.Layer):
 
     Reference:
         `"chunks"`: Liu et al., Deep learning for extreme multi-label text
-        classification, SIGIR 2017; S3 has it as a baseline.
+        classification, SIGIR 2017; a baseline of ME-XML.
     """
 
-    def __init__(self, mode="mean", num_chunks=8, **kwargs):
+    def __init__(
+        self,
+        mode="mean",
+        num_chunks=8,
+        *,
+        query_initializer="glorot_uniform",
+        query_regularizer=None,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         self.mode = check_choice("mode", mode, POOLINGS)
         self.num_chunks = check_number("num_chunks", num_chunks, low=1, integer=True)
+        self.query_initializer = keras.initializers.get(query_initializer)
+        self.query_regularizer = keras.regularizers.get(query_regularizer)
 
     def build(self, shape):
         if self.mode == "attention":
             self.query = self.add_weight(
-                name="query", shape=(shape[-1], 1), initializer="glorot_uniform"
+                name="query",
+                shape=(shape[-1], 1),
+                initializer=self.query_initializer,
+                regularizer=self.query_regularizer,
             )
 
-    def call(self, states, padding_mask):
+    def compute_mask(self, inputs, previous_mask):
+        return None
+
+    def compute_output_shape(self, shape):
+        chunks = self.num_chunks if self.mode == "chunks" else 1
+        return (shape[0], chunks * shape[-1])
+
+    def call(self, x, padding_mask=None, mask=None):
+        padding_mask = real_tokens(x, padding_mask, mask)
         mask = ops.expand_dims(padding_mask, -1)
         if self.mode == "first":
-            return states[:, 0] * ops.cast(mask[:, 0], states.dtype)
+            return x[:, 0] * ops.cast(mask[:, 0], x.dtype)
         if self.mode == "max":
-            return _largest(states, mask, axis=1)
+            return _largest(x, mask, axis=1)
         if self.mode == "chunks":
-            return self._chunks(states, padding_mask)
+            return self._chunks(x, padding_mask)
         if self.mode == "mean":
             weights = ops.cast(mask, "float32")
         else:
-            scores = ops.cast(ops.matmul(states, self.query), "float32")
-            weights = ops.softmax(ops.where(mask, scores, LARGE_NEGATIVE), axis=1)
+            scores = ops.cast(ops.matmul(x, self.query), "float32")
+            weights = tf.nn.softmax(ops.where(mask, scores, LARGE_NEGATIVE), axis=1)
             weights = weights * ops.cast(mask, "float32")
         # A sum of hundreds of states is no number for float16.
-        total = ops.sum(ops.cast(states, "float32") * weights, axis=1)
+        total = ops.sum(ops.cast(x, "float32") * weights, axis=1)
         mean = ops.divide_no_nan(total, ops.sum(weights, axis=1))
-        return ops.cast(mean, states.dtype)
+        return ops.cast(mean, x.dtype)
 
     def _chunks(self, states, padding_mask):
         batch, length, _ = ops.shape(states)
@@ -99,13 +126,9 @@ class Pooling(keras.layers.Layer):
         inside = ops.reshape(inside, (batch, chunks, -1, 1))
         return ops.reshape(_largest(found, inside, axis=2), (batch, chunks * width))
 
-    def get_config(self):
-        config = {"mode": self.mode, "num_chunks": self.num_chunks}
-        return {**super().get_config(), **config}
-
 
 def _largest(states, mask, axis):
     """The maximum where the mask is True, and 0 where it is nowhere."""
-    lowest = ops.cast(-3e4 if states.dtype == "float16" else -1e9, states.dtype)
-    largest = ops.max(ops.where(mask, states, lowest), axis=axis)
+    floor = ops.cast(lowest(states.dtype), states.dtype)
+    largest = ops.max(ops.where(mask, states, floor), axis=axis)
     return ops.where(ops.any(mask, axis=axis), largest, 0.0)

@@ -1,10 +1,9 @@
 """The two tournament sublayers of BAT: features compete, the stronger one passes."""
 
 import keras
-from keras import ops
 
-from bat_tf._validation import check_choice
-from bat_tf.layers.attention import project
+from bat_tf._internal.validation import check_choice, check_number
+from bat_tf.layers.block import WeightedLayer, on_tokens
 from bat_tf.layers.mfsa import MultiFeatureSelfAttention
 from bat_tf.layers.normalization import LayerNorm
 
@@ -13,68 +12,97 @@ RESIDUALS = ("weighted", "identity", "none")
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
-class AttentionTournament(keras.layers.Layer):
+class AttentionTournament(WeightedLayer):
     """ATS: multi-feature self-attention against the input it came from.
 
-        post:  a = LN_2( LN_1(MFSA(x)) + x )
-        pre:   a = x + MFSA(LN_1(x))
+        post:  a = LN( MFSA(x) + x )
+        pre:   a = x + F(LN(x)), with F the features of MFSA before their LN
 
     Padding: see `MultiFeatureSelfAttention`.
 
     Args:
         num_heads: heads of the attention.
         norm: `"post"` (the paper's figure and release) or `"pre"`.
-        layer_norm: `"paper"` or `"release"`, see `LayerNorm`.
-        **kwargs: settings of `MultiFeatureSelfAttention`.
+        attention: whether MFSA has attention.
+        kernel_sizes: widths of MFSA's convolutions.
+        dropout: rate on the output of the attention.
+        released: whether to do as the authors' release does, see
+            `MultiFeatureSelfAttention` and `LayerNorm`.
+        **kwargs: initializers, regularizers and constraints of kernels and biases, as
+            in `keras.layers.Dense`; `name`, `dtype`, `trainable`.
+
+    Call arguments:
+        x: states [B, T, D].
+        padding_mask: bool [B, T]. Wins over Keras' mask and takes its place on the
+            output. Without either there is no padding.
+
+    Example:
+        In a model of your own, with any loss of Keras or of this library:
+
+        >>> model = keras.Sequential([
+        ...     keras.layers.Embedding(100, 32, mask_zero=True),
+        ...     AttentionTournament(4),
+        ...     FeedForwardTournament(64),
+        ...     keras.layers.Dense(3),
+        ... ])
+        >>> import numpy as np
+        >>> model(np.array([[5, 7, 0]])).shape
+        TensorShape([1, 3, 3])
 
     Reference:
-        S0, section 3.1; the text says "Pre-LN", figure and release are post-norm.
+        BAT, section 3.1; the text says "Pre-LN", figure and release are post-norm.
     """
 
-    def __init__(self, num_heads, *, norm="post", layer_norm="paper", **kwargs):
-        layer = {key: kwargs.pop(key) for key in ("name", "dtype") if key in kwargs}
-        trainable = kwargs.pop("trainable", True)
-        super().__init__(trainable=trainable, **layer)
+    def __init__(
+        self,
+        num_heads,
+        *,
+        norm="post",
+        attention=True,
+        kernel_sizes=(1, 3),
+        dropout=0.0,
+        released=False,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
         self.norm = check_choice("norm", norm, NORMS)
-        self.layer_norm = layer_norm
-        shared = {"dtype": self.dtype_policy}
+        self.attention = attention
+        self.kernel_sizes = tuple(kernel_sizes)
+        self.dropout = dropout
+        self.released = released
         self.mfsa = MultiFeatureSelfAttention(
-            num_heads, **kwargs, **shared, name="mfsa"
+            num_heads,
+            attention=attention,
+            kernel_sizes=kernel_sizes,
+            normalize=norm == "post",
+            dropout=dropout,
+            released=released,
+            name="mfsa",
+            **self.weight_settings(),
         )
-        self.inner_norm = LayerNorm(flavour=layer_norm, name="inner_norm", **shared)
-        self.outer_norm = None
-        if norm == "post":
-            self.outer_norm = LayerNorm(flavour=layer_norm, name="outer_norm", **shared)
+        # Under "pre" of the input, under "post" of the sum.
+        self.layer_norm = LayerNorm(
+            None, released, name="layer_norm", dtype=self.dtype_policy
+        )
 
     def build(self, shape):
         self.mfsa.build(shape)
-        self.inner_norm.build(shape)
-        if self.outer_norm is not None:
-            self.outer_norm.build(shape)
+        self.layer_norm.build(shape)
 
-    def call(self, x, padding_mask, training=None):
+    def call(self, x, padding_mask=None, mask=None, training=None):
+        mask = mask if padding_mask is None else padding_mask
         if self.norm == "pre":
-            return x + self.mfsa(self.inner_norm(x), padding_mask, training=training)
-        features = self.inner_norm(self.mfsa(x, padding_mask, training=training))
-        return self.outer_norm(features + x)
-
-    def get_config(self):
-        mfsa = self.mfsa.get_config()
-        for key in ("name", "dtype", "trainable"):
-            mfsa.pop(key)
-        return {
-            **super().get_config(),
-            **mfsa,
-            "norm": self.norm,
-            "layer_norm": self.layer_norm,
-        }
+            seen = self.layer_norm(x)
+            return x + self.mfsa(seen, mask=mask, training=training)
+        return self.layer_norm(self.mfsa(x, mask=mask, training=training) + x)
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
-class FeedForwardTournament(keras.layers.Layer):
+class FeedForwardTournament(WeightedLayer):
     """FFTS: a feed-forward network against a weighted copy of its input.
 
-        post:  y = LN_3( W_2 ReLU(W_1 a) + r(a) )
+        post:  y = LN( W_2 ReLU(W_1 a) + r(a) )
         pre:   y = W_2 ReLU(W_1 LN(a)) + r(LN(a))
 
     with the weighted residual r(a) = ReLU(Conv_1(a)). There is no identity path beside
@@ -86,10 +114,17 @@ class FeedForwardTournament(keras.layers.Layer):
         residual: `"weighted"` (the paper), `"identity"` or `"none"`, for ablations.
             Under `"pre"`, identity means the input itself, not normalised.
         dropout: rate on the output of the network.
-        layer_norm: `"paper"` or `"release"`.
+        released: whether to normalise as the authors' release does, see `LayerNorm`.
+        **kwargs: initializers, regularizers and constraints of kernels and biases, as
+            in `keras.layers.Dense`; `name`, `dtype`, `trainable`.
+
+    Call arguments:
+        x: states [B, T, D].
+        padding_mask: bool [B, T]. Each token is on its own here: the mask is only
+            passed on, as by `keras.layers.Dense`.
 
     Reference:
-        S0, section 3.2.
+        BAT, section 3.1.
     """
 
     def __init__(
@@ -99,55 +134,38 @@ class FeedForwardTournament(keras.layers.Layer):
         norm="post",
         residual="weighted",
         dropout=0.0,
-        layer_norm="paper",
+        released=False,
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.d_ff = d_ff
+        self.d_ff = check_number("d_ff", d_ff, low=1, integer=True)
         self.norm = check_choice("norm", norm, NORMS)
         self.residual = check_choice("residual", residual, RESIDUALS)
         self.dropout = dropout
-        self.layer_norm = layer_norm
+        self.released = released
         shared = {"dtype": self.dtype_policy}
         self.drop = keras.layers.Dropout(dropout, **shared)
-        self.outer_norm = LayerNorm(flavour=layer_norm, name="outer_norm", **shared)
+        # Under "pre" of the input, under "post" of the sum.
+        self.layer_norm = LayerNorm(None, released, name="layer_norm", **shared)
 
     def build(self, shape):
         width = shape[-1]
-        self.outer_norm.build(shape)
-
-        def weights(name, rows, columns):
-            kernel = self.add_weight(
-                name=f"{name}_kernel",
-                shape=(rows, columns),
-                initializer="glorot_uniform",
-            )
-            bias = self.add_weight(
-                name=f"{name}_bias", shape=(columns,), initializer="zeros"
-            )
-            return kernel, bias
-
-        self.hidden = weights("hidden", width, self.d_ff)
-        self.output_weights = weights("output", self.d_ff, width)
+        self.layer_norm.build(shape)
+        self.hidden_dense = self.dense("hidden", width, self.d_ff, activation="relu")
+        self.output_dense = self.dense("output", self.d_ff, width)
+        self.residual_dense = None
         if self.residual == "weighted":
-            self.residual_weights = weights("residual", width, width)
+            self.residual_dense = self.dense(
+                "residual", width, width, activation="relu"
+            )
 
-    def call(self, x, training=None):
-        a = self.outer_norm(x) if self.norm == "pre" else x
-        hidden = ops.relu(project(a, *self.hidden))
-        y = self.drop(project(hidden, *self.output_weights), training=training)
-        if self.residual == "weighted":
-            y = y + ops.relu(project(a, *self.residual_weights))
-        elif self.residual == "identity":
+    def call(self, x, padding_mask=None, mask=None, training=None):
+        a = self.layer_norm(x) if self.norm == "pre" else x
+        y = on_tokens(lambda rows: self._transform(rows, training), a)
+        if self.residual == "identity":
             y = y + x
-        return y if self.norm == "pre" else self.outer_norm(y)
+        return y if self.norm == "pre" else self.layer_norm(y)
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "d_ff": self.d_ff,
-            "norm": self.norm,
-            "residual": self.residual,
-            "dropout": self.dropout,
-            "layer_norm": self.layer_norm,
-        }
+    def _transform(self, rows, training):
+        y = self.drop(self.output_dense(self.hidden_dense(rows)), training=training)
+        return y if self.residual_dense is None else y + self.residual_dense(rows)

@@ -1,7 +1,7 @@
 """Losses, as classes and by the names the papers give them."""
 
-from bat_tf._registry import build
-from bat_tf.losses import balanced, dice, experts, ranking, tagging
+from bat_tf._internal.registry import build
+from bat_tf.losses import balanced, crf, dice, experts, ranking, tagging
 from bat_tf.losses.balanced import (
     BalancedLoss,
     ClassBalanced,
@@ -10,6 +10,7 @@ from bat_tf.losses.balanced import (
     find_mu,
 )
 from bat_tf.losses.class_weights import class_weights
+from bat_tf.losses.crf import CRF, crf_log_likelihood
 from bat_tf.losses.dice import BatchDiceLoss, DiceLoss
 from bat_tf.losses.divergence import kl_divergence, symmetric_kl
 from bat_tf.losses.document import DocumentLoss
@@ -21,6 +22,7 @@ __all__ = [
     "BPMLL",
     "CECL",
     "CECLA",
+    "CRF",
     "LSEP",
     "PBP",
     "WARP",
@@ -37,6 +39,7 @@ __all__ = [
     "RankingHinge",
     "TagLoss",
     "class_weights",
+    "crf_log_likelihood",
     "find_mu",
     "get",
     "kl_divergence",
@@ -46,6 +49,7 @@ __all__ = [
 
 _NAMES = {
     **tagging.NAMES,
+    **crf.NAMES,
     **balanced.NAMES,
     **dice.NAMES,
     **ranking.NAMES,
@@ -58,10 +62,11 @@ def get(name, /, **settings):
 
     Args:
         name: in upper or lower case, for tokens `ce wce fce fwce cecl wcecl cecla pbp
-            pbpa` (table in `bat_tf.losses.tagging`); for documents `bce fl cb r-fl
-            ntr-fl db-0fl cb-ntr db` (table in `bat_tf.losses.balanced`), `dl1 dl2`
+            pbpa` (table in `bat_tf.losses.tagging`) and `crf`; for documents `bce fl cb
+            r-fl ntr-fl db-0fl cb-ntr db` (table in `bat_tf.losses.balanced`), `dl1 dl2`
             (`bat_tf.losses.dice`) and `rl warp bp-mll lsep zlpr tlpr soft-zlpr` (table
-            in `bat_tf.losses.ranking`); for several experts on the same labels,
+            in `bat_tf.losses.ranking`; `tlpr` asks for its `threshold`, `soft-zlpr` for
+            probabilities or `label_smoothing`); for several experts on the same labels,
             `experts`, whose `base` is any of the documents' losses.
         **settings: arguments of its class; they win over what the name stands for.
 

@@ -32,14 +32,18 @@ that are already low; without it v = 0 and λ = 1.
 Labels that no training document has count 1 as a denominator and 1/2 inside the
 logarithm.
 
-`style="official"` reproduces the authors' script instead of the paper: a factor 1/2 on
-every loss with γ > 0, no 1/λ where there are no weights, and a weight of the whole loss
-that differs by data set:
+α, β, κ and λ are the paper's for all data. μ belongs to the data: `find_mu` finds it, a
+`LabelSpace` that was fitted knows it, and `constants="reuters"` or `"pubmed"` takes the
+one of that data set.
 
-|         | bce | fl | cb | r-fl | ntr-fl | db-0fl | cb-ntr | db |
-|---------|-----|----|----|------|--------|--------|--------|----|
-| reuters | 1   | 1  | 10 | 1    | 1      | 0.5    | 10     | 1  |
-| pubmed  | 1   | 1  | 5  | 1    | 0.5    | 0.5    | 10     | 1  |
+`style="official"` reproduces the authors' script instead of the paper: a factor 1/2 on
+every loss with γ > 0, no 1/λ where there are no weights, and, with `constants`, another
+weight of the whole loss:
+
+|         | μ    | bce | fl | cb | r-fl | ntr-fl | db-0fl | cb-ntr | db |
+|---------|------|-----|----|----|------|--------|--------|--------|----|
+| reuters | 0.9  | 1   | 1  | 10 | 1    | 1      | 0.5    | 10     | 1  |
+| pubmed  | 0.05 | 1   | 1  | 5  | 1    | 0.5    | 0.5    | 10     | 1  |
 
 References:
     Huang et al., Balancing methods for multi-label text classification with long-tailed
@@ -54,14 +58,22 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from bat_tf._targets import positive_pairs
-from bat_tf._validation import check_choice, check_number, sentence
-from bat_tf.losses.document import DocumentLoss
+from bat_tf._internal.targets import middle_ratio, positive_pairs
+from bat_tf._internal.validation import (
+    check_choice,
+    check_counts,
+    check_length,
+    check_number,
+    sentence,
+)
+from bat_tf.losses.document import COUNT_ALL, DocumentLoss
 
 WEIGHTINGS = ("none", "cb", "rebalance")
 CB_MODES = ("by_class", "average_w", "average_n", "min_n")
 STYLES = ("paper", "official")
 
+# What the paper has for its data sets.
+MU = {"reuters": 0.9, "pubmed": 0.05}
 # (weighting, ntr, focal) → weight of the whole loss in the authors' script, if not 1.
 _GLOBAL_WEIGHTS = {
     "reuters": {
@@ -101,15 +113,17 @@ class BalancedLoss(DocumentLoss):
             without labels is weighed by class.
         rebalance_alpha: α of `"rebalance"`.
         rebalance_beta: β of `"rebalance"`.
-        rebalance_mu: μ of `"rebalance"`; 0.9 for Reuters, 0.05 for PubMed. `find_mu`
-            finds it for other data.
+        rebalance_mu: μ of `"rebalance"`; None is that of `constants` or of the
+            `LabelSpace`. Without any of them it is Reuters' 0.9, with a warning: on
+            other data it hardly re-balances.
         ntr_kappa: κ.
         ntr_scale: λ.
         label_reduction: `"mean"` over labels, as S1 has it, or `"sum"`, as S2 does.
         style: `"paper"` or `"official"`.
-        global_weight: a number that multiplies the loss, or `"reuters"` or `"pubmed"`,
-            what the authors' script has there. The default is 1, and with
-            `style="official"` that of Reuters.
+        constants: `"reuters"` or `"pubmed"` takes μ, and in the official style the
+            weight of the whole loss, that the paper has for this data set.
+        global_weight: a number that multiplies the loss; None is 1, or that of
+            `constants`.
         name: name of the loss.
         **kwargs: `label_mask`, `from_logits`, `reduction`, `dtype`; see `DocumentLoss`.
 
@@ -135,11 +149,12 @@ class BalancedLoss(DocumentLoss):
         cb_mode="by_class",
         rebalance_alpha=0.1,
         rebalance_beta=10.0,
-        rebalance_mu=0.9,
+        rebalance_mu=None,
         ntr_kappa=0.05,
         ntr_scale=2.0,
         label_reduction="mean",
         style="paper",
+        constants=None,
         global_weight=None,
         name="balanced_loss",
         **kwargs,
@@ -153,15 +168,16 @@ class BalancedLoss(DocumentLoss):
         self.cb_mode = check_choice("cb_mode", cb_mode, CB_MODES)
         self.rebalance_alpha = check_number("rebalance_alpha", rebalance_alpha, low=0)
         self.rebalance_beta = check_number("rebalance_beta", rebalance_beta, low=0)
-        self.rebalance_mu = check_number("rebalance_mu", rebalance_mu)
         self.ntr_kappa = check_number("ntr_kappa", ntr_kappa)
         self.ntr_scale = check_number("ntr_scale", ntr_scale, low=1e-6)
         self.label_reduction = check_choice(
             "label_reduction", label_reduction, ("mean", "sum")
         )
         self.style = check_choice("style", style, STYLES)
+        self.constants = check_choice("constants", constants, (None, *MU))
         self.global_weight = global_weight
         self._factor = self._find_factor()
+        self.rebalance_mu = self._find_mu(rebalance_mu, class_counts)
         self.class_counts, self.num_examples = _check_counts(class_counts, num_examples)
         needs = [f"weighting={weighting!r}"] if weighting != "none" else []
         needs += ["ntr=True"] if ntr else []
@@ -180,13 +196,27 @@ class BalancedLoss(DocumentLoss):
         official = self.style == "official"
         weight = self.global_weight
         if weight is None:
-            weight = "reuters" if official else 1.0
-        if isinstance(weight, str):
-            check_choice("global_weight", weight, tuple(_GLOBAL_WEIGHTS))
             kind = (self.weighting, self.ntr, self.gamma > 0)
-            weight = _GLOBAL_WEIGHTS[weight].get(kind, 1.0)
+            known = _GLOBAL_WEIGHTS.get(self.constants, {}) if official else {}
+            weight = known.get(kind, 1.0)
         check_number("global_weight", weight, low=0)
         return weight * (0.5 if official and self.gamma else 1.0)
+
+    def _find_mu(self, mu, counts):
+        """μ as it was given, or as it is known of the data; None where none is used."""
+        if mu is not None:
+            return check_number("rebalance_mu", mu)
+        mu = MU.get(self.constants, getattr(counts, "rebalance_mu", None))
+        if mu is None and self.weighting == "rebalance":
+            warnings.warn(
+                f"{self.name!r} takes μ = 0.9, which is that of Reuters: on other data "
+                "it hardly re-balances. Pass a LabelSpace that was fitted, or "
+                "`rebalance_mu=find_mu(labels, class_counts)`; or say "
+                '`constants="reuters"`.',
+                stacklevel=4,
+            )
+            mu = MU["reuters"]
+        return mu
 
     def sample_losses(self, labels, scores):
         """Returns the loss of every sample."""
@@ -234,12 +264,7 @@ class BalancedLoss(DocumentLoss):
             return ops.take(ops.convert_to_tensor(counts), candidates.labels)
         if self.label_mask is not None and len(counts) == len(self.label_mask):
             counts = counts[np.asarray(self.label_mask)]
-        if len(counts) != num_labels:
-            raise ValueError(
-                f"`class_counts` must have length {num_labels}, the number of labels "
-                f"of `y_pred`. Received: length {len(counts)}. Count the training "
-                "documents of every label of the model, also of those that never occur."
-            )
+        check_length("class_counts", counts, num_labels, remedy=COUNT_ALL)
         return counts
 
     def _weights(self, labels, counts):
@@ -266,15 +291,6 @@ class BalancedLoss(DocumentLoss):
 
     def _class_balanced(self, n):
         return (1 - self.cb_beta) / (1 - self.cb_beta**n)
-
-    def get_config(self):
-        """Returns all arguments as JSON values."""
-        names = (
-            *["class_counts", "num_examples", "weighting", "ntr", "gamma", "cb_beta"],
-            *["cb_mode", "rebalance_alpha", "rebalance_beta", "rebalance_mu"],
-            *["ntr_kappa", "ntr_scale", "label_reduction", "style", "global_weight"],
-        )
-        return {name: getattr(self, name) for name in names} | super().get_config()
 
 
 def focal_terms(labels, x, gamma):
@@ -357,18 +373,7 @@ def _check_counts(class_counts, num_examples):
         check_number("num_examples", num_examples, low=1, integer=True)
     if class_counts is None:
         return None, num_examples
-    try:
-        counts = np.asarray(class_counts, dtype="float64")
-    except (TypeError, ValueError):
-        counts = np.asarray(np.nan)
-    whole = np.all(np.isfinite(counts)) and np.all(counts == np.floor(counts))
-    if counts.ndim != 1 or not whole or np.any(counts < 0) or not np.any(counts):
-        expected = (
-            "a list of whole numbers >= 0, not all of them 0: the training documents "
-            "of each label"
-        )
-        remedy = "Pass counts, not frequencies."
-        raise ValueError(sentence("class_counts", expected, class_counts, remedy))
+    counts = check_counts("class_counts", class_counts, whole=True).astype("float64")
     if num_examples is not None and counts.max() > num_examples:
         expected = f"at most num_examples={num_examples} for each label"
         remedy = "Count documents, not words, both in the same training part."
@@ -384,7 +389,7 @@ def _check_counts(class_counts, num_examples):
     return [int(count) for count in counts], num_examples
 
 
-def find_mu(labels, class_counts):
+def find_mu(labels, class_counts, targets=None):
     """Returns μ of `weighting="rebalance"` for a data set, by the authors' rule.
 
     It is halfway between mean and median of r = (1/n_i) / Σ_{j: y_j = 1} 1/n_j over all
@@ -394,6 +399,7 @@ def find_mu(labels, class_counts):
         labels: the labels of the training part, in any shape that a loss takes as
             `y_true`, or a list of lists of ids.
         class_counts: training documents per label, or a `LabelSpace`.
+        targets: what `labels` are, see `DocumentLoss`.
 
     Returns:
         A float.
@@ -406,16 +412,11 @@ def find_mu(labels, class_counts):
     Reference:
         Huang et al., 2021: 0.906 for Reuters (they use 0.9), 0.0485 for PubMed (0.05).
     """
-    rows, ids = positive_pairs(labels)
     counts, _ = _check_counts(class_counts, None)
+    rows, ids = positive_pairs(labels, len(counts), targets)
     if not len(rows):
         raise ValueError(sentence("labels", "of at least one label", "none"))
-    if ids.max() >= len(counts):
-        expected = f"label ids below {len(counts)}, the length of `class_counts`"
-        raise ValueError(sentence("labels", expected, int(ids.max())))
-    inverse = 1 / np.maximum(counts, 1)[ids]
-    ratio = inverse / np.bincount(rows, weights=inverse)[rows]
-    return float((ratio.mean() + np.median(ratio)) / 2)
+    return middle_ratio(rows, ids, counts)
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
@@ -425,11 +426,9 @@ class FocalLoss(BalancedLoss):
         ℓ = y (1 - p)^γ softplus(-z) + (1 - y) p^γ softplus(z),   p = σ(z)
 
     Args:
-        class_counts: not needed; accepted so that all balanced losses are made alike.
-        num_examples: not needed.
-        gamma: γ; 2 in the papers, 0 is binary cross entropy.
-        name: name of the loss.
-        **kwargs: see `BalancedLoss`; `label_reduction="sum"` is S2's form.
+        *counts: not needed; accepted so that all balanced losses are made alike.
+        **settings: of `BalancedLoss`, with its defaults; `gamma=0` is binary cross
+            entropy, and `label_reduction="sum"` is ZLPR's form of the baseline.
 
     Example:
         >>> import numpy as np
@@ -442,16 +441,8 @@ class FocalLoss(BalancedLoss):
         Lin et al., Focal loss for dense object detection, 2017.
     """
 
-    def __init__(
-        self,
-        class_counts=None,
-        num_examples=None,
-        *,
-        gamma=2.0,
-        name="focal_loss",
-        **kwargs,
-    ):
-        super().__init__(class_counts, num_examples, gamma=gamma, name=name, **kwargs)
+    def __init__(self, *counts, **settings):
+        super().__init__(*counts, **{"name": "focal_loss", **settings})
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
@@ -463,12 +454,9 @@ class ClassBalanced(BalancedLoss):
     w is 1 for a label with one document and 1 - β for frequent ones.
 
     Args:
-        class_counts: training documents per label, or a `LabelSpace`.
-        num_examples: training documents; needed with `ntr=True` only.
-        cb_beta: β in [0, 1).
-        weighting: what weighs labels; `"cb"` makes it class-balanced.
-        name: name of the loss.
-        **kwargs: see `BalancedLoss`; `ntr=True` makes it CB-NTR.
+        *counts: `class_counts` and `num_examples` of `BalancedLoss`.
+        **settings: of `BalancedLoss`; by default `weighting="cb"`. `ntr=True` makes it
+            CB-NTR.
 
     Example:
         >>> import numpy as np
@@ -481,18 +469,9 @@ class ClassBalanced(BalancedLoss):
         Cui et al., Class-balanced loss based on effective number of samples, 2019.
     """
 
-    def __init__(
-        self,
-        class_counts=None,
-        num_examples=None,
-        *,
-        cb_beta=0.9,
-        weighting="cb",
-        name="class_balanced",
-        **kwargs,
-    ):
-        kwargs.update(cb_beta=cb_beta, weighting=weighting, name=name)
-        super().__init__(class_counts, num_examples, **kwargs)
+    def __init__(self, *counts, **settings):
+        paper = {"weighting": "cb", "name": "class_balanced"}
+        super().__init__(*counts, **{**paper, **settings})
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
@@ -502,21 +481,17 @@ class DistributionBalanced(BalancedLoss):
         ℓ = r̂ [ y (1 - q)^γ softplus(-(z-v)) + (1-y) q_λ^γ softplus(λ(z-v)) / λ ]
 
     r̂ makes up for labels that are drawn along with frequent ones; v and λ keep the many
-    negatives of a rare label from drowning its few positives.
+    negatives of a rare label from drowning its few positives. `weighting="none"` makes
+    it NTR-FL, `ntr=False` R-FL, and `gamma=0` DB-0FL.
 
     Args:
-        class_counts: training documents per label, or a `LabelSpace`.
-        num_examples: training documents; a `LabelSpace` knows it.
-        weighting: `"none"` makes it NTR-FL.
-        ntr: False makes it R-FL.
-        gamma: focal exponent; 0 makes it DB-0FL.
-        name: name of the loss.
-        **kwargs: see `BalancedLoss`, above all `rebalance_mu`.
+        *counts: `class_counts` and `num_examples` of `BalancedLoss`.
+        **settings: of `BalancedLoss`; by default `weighting="rebalance", ntr=True`.
 
     Example:
         >>> import numpy as np
         >>> from bat_tf.losses import DistributionBalanced
-        >>> loss = DistributionBalanced([60, 5], num_examples=100)
+        >>> loss = DistributionBalanced([60, 5], num_examples=100, rebalance_mu=0.9)
         >>> labels = np.array([[1.0, 0.0]])
         >>> round(float(loss(labels, np.zeros((1, 2)))), 6)
         0.09743
@@ -526,19 +501,9 @@ class DistributionBalanced(BalancedLoss):
         long-tailed datasets, 2020; Huang et al., 2021.
     """
 
-    def __init__(
-        self,
-        class_counts=None,
-        num_examples=None,
-        *,
-        weighting="rebalance",
-        ntr=True,
-        gamma=2.0,
-        name="distribution_balanced",
-        **kwargs,
-    ):
-        kwargs.update(weighting=weighting, ntr=ntr, gamma=gamma, name=name)
-        super().__init__(class_counts, num_examples, **kwargs)
+    def __init__(self, *counts, **settings):
+        paper = {"weighting": "rebalance", "ntr": True, "name": "distribution_balanced"}
+        super().__init__(*counts, **{**paper, **settings})
 
 
 NAMES = {

@@ -19,32 +19,22 @@ import keras
 import numpy as np
 from keras import ops
 
-from bat_tf._validation import check_choice, sentence
+from bat_tf._internal import validation
+from bat_tf._internal.validation import check_choice, check_length, sentence
 
 WEIGHTINGS = ("none", "standard", "ee", "array")
 
 
 def check_counts(class_counts):
-    """Returns `class_counts` as a list of numbers, or says what is wrong with it."""
-    try:
-        counts = np.asarray(class_counts, dtype="float64")
-    except (TypeError, ValueError):
-        counts = np.asarray(np.nan)
-    whole = np.all(np.isfinite(counts)) and np.all(counts == np.floor(counts))
-    if counts.ndim != 1 or len(counts) < 2 or not whole or np.any(counts < 0):
-        raise ValueError(
-            sentence(
-                "class_counts",
-                "a list of two or more whole numbers >= 0, the labelled training "
-                "tokens of each class",
-                class_counts,
-                "Pass counts, not frequencies; a class without tokens counts 0.",
-            )
-        )
-    if not counts.any():
-        raise ValueError(
-            sentence("class_counts", "positive for at least one class", class_counts)
-        )
+    """Returns `class_counts` as a list of whole numbers, or says what is wrong."""
+    remedy = "A class without tokens counts 0."
+    settings = {"whole": True, "of": "tokens", "each": "class"}
+    counts = validation.check_counts(
+        "class_counts", class_counts, None, remedy, **settings
+    )
+    if len(counts) < 2:
+        expected = "of two or more classes"
+        raise ValueError(sentence("class_counts", expected, class_counts))
     return [int(count) for count in counts]
 
 
@@ -73,7 +63,7 @@ def class_weights(class_counts, weighting="ee"):
                [ 0.62,  3.33, 20.  ]])
 
     Reference:
-        Born for Auto-Tagging, appendix A.2. The ratio of `ee` to `standard` is
+        Born for Auto-Tagging, appendix A.2.1. The ratio of `ee` to `standard` is
         N²/((N - N_i) N_i) for both a and b; the paper's N is a misprint.
     """
     check_choice("weighting", weighting, WEIGHTINGS)
@@ -123,12 +113,11 @@ def counts_for(num_classes, class_counts, weighting):
         class_counts = [1] * num_classes
     elif class_counts is None:
         raise ValueError(counts_needed(weighting))
-    if len(class_counts) != num_classes:
-        raise ValueError(
-            f"`class_counts` must have length {num_classes}, the last dimension of "
-            f"`y_pred`. Received: length {len(class_counts)}. Count the training "
-            "tokens of every class of the model, also of those that never occur."
-        )
+    remedy = (
+        "Count the training tokens of every class of the model, also of those that "
+        "never occur."
+    )
+    check_length("class_counts", class_counts, num_classes, "classes", remedy)
     return np.asarray(check_counts(class_counts), dtype="float64")
 
 

@@ -11,8 +11,9 @@ For y of 0 and 1 that is 1 - (2 p y + γ) / (p² + y + γ) and its form over a b
 import keras
 from keras import ops
 
-from bat_tf._replicas import sum_over_replicas
-from bat_tf._validation import check_number
+from bat_tf._internal.replicas import sum_over_replicas
+from bat_tf._internal.targets import row_weights
+from bat_tf._internal.validation import check_number
 from bat_tf.losses._reduction import share
 from bat_tf.losses.document import DocumentLoss
 
@@ -56,10 +57,6 @@ class DiceLoss(DocumentLoss):
         y, p = ops.cast(labels, scores.dtype), ops.sigmoid(scores)
         return ops.square(p - y), ops.square(p) + ops.square(y)
 
-    def get_config(self):
-        """Returns all arguments as JSON values."""
-        return {"smooth": self.smooth, **super().get_config()}
-
 
 @keras.saving.register_keras_serializable(package="bat_tf")
 class BatchDiceLoss(DiceLoss):
@@ -100,10 +97,12 @@ class BatchDiceLoss(DiceLoss):
 
     def call(self, y_true, y_pred, sample_weight=None):
         """Returns the loss of the batch."""
-        labels, scores, wrong = self.prepare(y_true, y_pred)
+        y_pred = ops.convert_to_tensor(y_pred)
+        labels, scores, wrong, valid = self.prepare(y_true, y_pred, self.targets)
         distance, sizes = self._distance_and_sizes(labels, scores)
-        if sample_weight is not None:
-            weight = ops.reshape(ops.cast(sample_weight, scores.dtype), (-1, 1))
+        weight = row_weights(sample_weight, y_pred, valid)
+        if weight is not None:
+            weight = ops.cast(weight, scores.dtype)[:, None]
             distance, sizes = distance * weight, sizes * weight
         if wrong is not None:
             distance = ops.where(wrong[:, None], float("nan"), distance)

@@ -7,7 +7,7 @@ losses. Both functions take scores `[B, L]` and return one number for each sampl
 import keras
 from keras import ops
 
-from bat_tf._numerics import at_least_float32
+from bat_tf._internal.numerics import at_least_float32
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")

@@ -1,22 +1,19 @@
 """What all document losses share: labels in every shape, one loss a sample.
 
-`y_true` comes in any of these shapes, and all give the same loss:
+`y_true` is a multi-hot, or label ids, dense, ragged or sparse: the shape decides which,
+see `bat_tf._internal.targets`; all give the same loss. `y_pred` are scores `[B, L]`;
+gradients go to them alone, never to the labels. Each sample costs one number, and
+Keras' `reduction` and `sample_weight` `[B]` do the rest. Everything is computed in
+float32 or better.
 
-| `y_true`                        | what it is                                        |
-|---------------------------------|---------------------------------------------------|
-| float or bool `[B, L]`          | multi-hot, or probabilities where a loss is soft  |
-| integer `[B, P]`                | label ids, -1 where a row has no more             |
-| integer `tf.RaggedTensor`       | label ids (not under XLA, which has no ragged)    |
-| `tf.SparseTensor`, SciPy sparse | multi-hot `[B, L]`                                |
+Scores `[B, T, L]` are those of tokens that may have several tags: each token costs what
+a document would. Tokens where Keras' mask is False cost nothing and do not count in the
+mean; `sample_weight` is for each row or each token.
 
-`y_pred` are scores `[B, L]`; gradients go to them alone, never to the labels. Each
-sample costs one number, and Keras' `reduction` and `sample_weight` `[B]` do the rest.
-Everything is computed in float32 or better.
-
-Labels that cannot be (an id that is no label, a probability outside [0, 1]) are never
-skipped: eagerly they raise a sentence; in a graph a wrong id stops the step, and under
-XLA, which knows no assertions, a wrong id makes the loss NaN; a wrong value in a
-multi-hot makes it NaN in both. NaN scores give a NaN loss.
+Invalid labels (an id that is no label, a probability outside [0, 1]) raise an error in
+eager mode and in the first step of `fit`, compiled with XLA or not. XLA itself knows no
+assertions: in other programs that it compiles, and for tokens under a mask, the loss is
+NaN. NaN scores give a NaN loss.
 """
 
 from typing import NamedTuple
@@ -26,14 +23,20 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from bat_tf import _targets
-from bat_tf._numerics import at_least_float32
-from bat_tf._validation import sentence
+from bat_tf._internal import targets as _targets
+from bat_tf._internal.keras_private import keras_mask
+from bat_tf._internal.registry import FromArguments
+from bat_tf._internal.validation import check_length, sentence
 from bat_tf.losses._reduction import reduce
+
+COUNT_ALL = (
+    "Count the training documents of every label of the model, also of those that "
+    "never occur."
+)
 
 
 class Candidates(NamedTuple):
-    """Some of all labels, as `bat_tf.layers.CandidateLabels` chooses them.
+    """Some of all labels, as `bat_tf.heads.CandidateLabels` chooses them.
 
     Args:
         labels: their ids [C]; scores and labels of a loss are then of these alone.
@@ -47,7 +50,7 @@ class Candidates(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
-class DocumentLoss(keras.losses.Loss):
+class DocumentLoss(FromArguments, keras.losses.Loss):
     """Base of the losses that score every label of a document.
 
     A subclass writes `sample_losses(labels, scores)`. Labels come as a float or bool
@@ -57,6 +60,8 @@ class DocumentLoss(keras.losses.Loss):
         label_mask: L truth values; a label with False is left out, as if neither the
             labels nor the scores had it. None counts all.
         from_logits: False if the model emits probabilities.
+        targets: `"ids"` or `"multi_hot"` says what `y_true` is; with None its shape
+            does.
         reduction: as in `keras.losses.Loss`; the default is the mean over samples.
         name: name of the loss.
         dtype: dtype of the result; the computation is in float32 or better.
@@ -66,6 +71,8 @@ class DocumentLoss(keras.losses.Loss):
             trained with this loss are no probabilities on any scale.
         score_threshold: a label is predicted if its score is larger; None if the loss
             only ranks labels, or if the threshold is a score of the model.
+        label_reduction: whether a sample's loss is the `"sum"` or the `"mean"` over
+            labels.
 
     Example:
         >>> import numpy as np
@@ -80,6 +87,7 @@ class DocumentLoss(keras.losses.Loss):
 
     probability_scale = 1.0
     score_threshold = 0.0
+    label_reduction = "sum"
     takes_ids = False
     # Whether labels between 0 and 1 mean something.
     soft_labels = True
@@ -91,12 +99,14 @@ class DocumentLoss(keras.losses.Loss):
         *,
         label_mask=None,
         from_logits=True,
+        targets=None,
         reduction="sum_over_batch_size",
         name=None,
         dtype=None,
     ):
         super().__init__(name=name, reduction=reduction, dtype=dtype)
         self.label_mask = None if label_mask is None else _check_mask(label_mask)
+        self.targets = _targets.check_form(targets)
         self.from_logits = from_logits
         if not from_logits and self.probability_scale != 1.0:
             raise ValueError(
@@ -113,18 +123,26 @@ class DocumentLoss(keras.losses.Loss):
         """Returns the loss of a batch, reduced over its samples."""
         # The base class would turn label ids into floats.
         with keras.name_scope(self.name):
+            y_pred = ops.convert_to_tensor(y_pred)
             losses = self.call(y_true, y_pred, candidates)
-            reduced = reduce(losses, sample_weight, self.reduction)
+            valid = keras_mask(y_pred) if len(losses.shape) == 2 else None
+            reduced = reduce(losses, sample_weight, self.reduction, valid)
             return ops.cast(reduced, self.dtype)
 
     def call(self, y_true, y_pred, candidates=None):
         """Returns the loss of every sample, or an estimate of it from `candidates`."""
-        labels, scores, wrong = self.prepare(y_true, y_pred)
+        y_pred = ops.convert_to_tensor(y_pred)
+        declared = "ids" if candidates is not None else self.targets
+        labels, scores, wrong, _ = self.prepare(y_true, y_pred, declared)
         if candidates is None:
             losses = self.sample_losses(labels, scores)
         else:
             losses = self.candidate_losses(labels, scores, candidates)
-        return losses if wrong is None else ops.where(wrong, float("nan"), losses)
+        if wrong is not None:
+            losses = ops.where(wrong, float("nan"), losses)
+        if len(y_pred.shape) == 3:
+            losses = ops.reshape(losses, ops.shape(y_pred)[:2])
+        return losses
 
     def sample_losses(self, labels, scores):
         """Returns the loss of every sample from what `prepare` has checked."""
@@ -143,59 +161,38 @@ class DocumentLoss(keras.losses.Loss):
         """Returns L, given the scores of the model."""
         return scores.shape[-1]
 
-    def prepare(self, y_true, y_pred):
+    def prepare(self, y_true, y_pred, declared=None):
         """Brings labels and scores into the shape that `sample_losses` takes.
 
         Returns:
-            labels; scores `[B, L]`, float32 or better; bool `[B]`, where a row's labels
-            cannot be, or None if that is known not to happen.
+            labels; scores `[N, L]`, float32 or better; bool `[N]`, where a row's labels
+            cannot be, and bool `[N]`, which rows count, each None for nowhere and all.
         """
-        scores = at_least_float32(y_pred)
+        y_true, scores, valid = _targets.as_rows(y_true, y_pred)
         if len(scores.shape) != 2 or not scores.shape[-1]:
-            expected = "scores [B, L] of a known number of labels"
+            expected = "scores [B, L] or [B, T, L] of a known number of labels"
             raise ValueError(sentence("y_pred", expected, tuple(scores.shape)))
         num_labels = self.num_labels(scores)
-        labels, wrong = self._labels(y_true, num_labels, scores.dtype)
+        soft = self.soft_labels
+        found = _targets.read(y_true, num_labels, declared, soft=soft, valid=valid)
+        labels = found.values
         rows, expected = labels.shape[0], scores.shape[0]
         if None not in (rows, expected) and rows != expected:
             shape = f"of as many samples as `y_pred`, {expected}"
             raise ValueError(sentence("y_true", shape, rows))
+        if found.are_ids and not self.takes_ids:
+            labels = _targets.multi_hot_of_ids(labels, num_labels)
+        elif tf.as_dtype(labels.dtype).is_floating:
+            labels = ops.cast(labels, scores.dtype)
         if self.label_mask is not None:
             labels, scores = self._without_masked(labels, scores, num_labels)
         if not self.from_logits:
             p, rest = (ops.clip(x, 1e-10, 1.0) for x in (scores, 1.0 - scores))
             scores = ops.log(p) - ops.log(rest)
-        return labels, scores, wrong
-
-    def _labels(self, y_true, num_labels, dtype):
-        if _targets.are_ids(y_true):
-            ids = _targets.padded_ids(y_true, num_labels)
-            wrong = _targets.wrong_ids(ids, num_labels)
-            if not self.takes_ids:
-                ids = _targets.multi_hot_of_ids(ids, num_labels)
-            return ids, wrong
-        if getattr(y_true, "dtype", None) in (bool, tf.bool):
-            return _targets.multi_hot(y_true, num_labels, "bool"), None
-        labels = ops.stop_gradient(_targets.multi_hot(y_true, num_labels, dtype))
-        return labels, self._wrong_values(labels)
-
-    def _wrong_values(self, labels):
-        # Positive between 0 and 1, 0 at both, negative outside, and NaN for NaN.
-        between = labels * (1.0 - labels)
-        right = between >= 0 if self.soft_labels else ops.equal(between, 0)
-        wrong = ops.logical_not(ops.all(right, axis=-1))
-        if tf.executing_eagerly() and np.any(wrong):
-            what = "probabilities in [0, 1]" if self.soft_labels else "0 or 1"
-            received = float(np.asarray(labels)[~np.asarray(right)][0])
-            raise ValueError(sentence("y_true", f"{what} for each label", received))
-        return wrong
+        return labels, scores, found.wrong, valid
 
     def _without_masked(self, labels, scores, num_labels):
-        if len(self.label_mask) != num_labels:
-            raise ValueError(
-                f"`label_mask` must have length {num_labels}, the number of labels of "
-                f"`y_pred`. Received: length {len(self.label_mask)}."
-            )
+        check_length("label_mask", self.label_mask, num_labels)
         kept = np.flatnonzero(self.label_mask)
         if tf.as_dtype(labels.dtype).is_integer:
             # The new id of every label; the last one is what -1 finds.
@@ -208,15 +205,6 @@ class DocumentLoss(keras.losses.Loss):
         # Behind the labels there may be a threshold.
         extra = np.arange(num_labels, scores.shape[-1])
         return labels, ops.take(scores, np.append(kept, extra), axis=1)
-
-    def get_config(self):
-        """Returns all arguments as JSON values."""
-        return {
-            "label_mask": self.label_mask,
-            "from_logits": self.from_logits,
-            **super().get_config(),
-            "dtype": self.dtype,  # keras.losses.Loss forgets it
-        }
 
 
 def _check_mask(label_mask):

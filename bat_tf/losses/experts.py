@@ -31,14 +31,20 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from bat_tf._numerics import at_least_float32
-from bat_tf._registry import build
-from bat_tf._targets import are_ids, multi_hot, padded_ids
-from bat_tf._validation import check_choice, check_number, sentence
+from bat_tf._internal.numerics import at_least_float32
+from bat_tf._internal.registry import FromArguments, build
+from bat_tf._internal.targets import check_form, once, read
+from bat_tf._internal.validation import (
+    check_choice,
+    check_counts,
+    check_length,
+    check_number,
+    sentence,
+)
 from bat_tf.losses import balanced, dice, ranking
 from bat_tf.losses._reduction import reduce
 from bat_tf.losses.divergence import kl_divergence
-from bat_tf.losses.document import DocumentLoss
+from bat_tf.losses.document import COUNT_ALL, DocumentLoss
 
 MODES = ("individual", "collaborative")
 BASES = {**balanced.NAMES, **dice.NAMES, **ranking.NAMES}
@@ -48,7 +54,7 @@ _WEIGHED = [name for name in balanced.NAMES if name not in ("bce", "fl")]
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
-class ExpertLoss(keras.losses.Loss):
+class ExpertLoss(FromArguments, keras.losses.Loss):
     """Trains several experts, each by itself or all together, to differ where it helps.
 
     `y_pred` are the experts' logits `[B, K, L]`; `y_true` are labels in every shape of
@@ -65,6 +71,7 @@ class ExpertLoss(keras.losses.Loss):
         label_counts: training documents per label, or a `LabelSpace`; needed unless
             `diversity` is 0. A base by name that weighs labels gets them too.
         diversity_start_epoch: the first epoch with the diversity term, counted from 0.
+        targets: as in `DocumentLoss`; None is as the base has it.
         base_settings: of a base given by name, such as `{"gamma": 1}`.
         epoch: the epoch to start from; a saved model writes here how far it was.
         reduction: as in `keras.losses.Loss`; that of the base is not used.
@@ -76,10 +83,10 @@ class ExpertLoss(keras.losses.Loss):
         >>> from bat_tf.losses import ExpertLoss
         >>> loss = ExpertLoss("bce", label_counts=[9, 1], diversity=1.0)
         >>> experts = np.array([[[0.0, 0.0], [1.0, 1.0]]])
-        >>> round(float(loss(np.array([[1, -1]]), experts)), 4)
+        >>> round(float(loss(np.array([[1]]), experts)), 4)
         0.7532
         >>> loss.epoch = 2
-        >>> round(float(loss(np.array([[1, -1]]), experts)), 4)
+        >>> round(float(loss(np.array([[1]]), experts)), 4)
         0.7209
 
         As any Keras loss: `model.compile("adam", loss=ExpertLoss(label_counts=n))` and
@@ -98,6 +105,7 @@ class ExpertLoss(keras.losses.Loss):
         diversity=0.01,
         label_counts=None,
         diversity_start_epoch=2,
+        targets=None,
         base_settings=None,
         epoch=0,
         reduction="sum_over_batch_size",
@@ -113,6 +121,7 @@ class ExpertLoss(keras.losses.Loss):
         self.label_counts = _check_counts(label_counts, needed=diversity > 0)
         # The base reduces and rounds as this loss does.
         own = {"reduction": self.reduction, "dtype": self.dtype}
+        own |= {"targets": targets} if check_form(targets) else {}
         self.base = _make_base(base, label_counts, base_settings or {}, own)
         check_number("epoch", epoch, low=0, integer=True)
         # A variable, since a step that is traced already reads it anew; a float, since
@@ -129,6 +138,16 @@ class ExpertLoss(keras.losses.Loss):
     def epoch(self, epoch):
         self._epoch.assign(check_number("epoch", epoch, low=0, integer=True))
         self._is_told = True
+
+    @property
+    def targets(self):
+        """As in `DocumentLoss`."""
+        return self.base.targets
+
+    @property
+    def label_reduction(self):
+        """As in `DocumentLoss`."""
+        return self.base.label_reduction
 
     @property
     def probability_scale(self):
@@ -178,12 +197,15 @@ class ExpertLoss(keras.losses.Loss):
         if candidates is not None:
             inverse = ops.take(inverse, candidates.labels)
         ids = None
-        if are_ids(y_true):
-            ids, is_label = _labels_once(padded_ids(y_true, num_labels), num_labels)
+        declared = self.base.targets if candidates is None else "ids"
+        labels, are_ids, _ = read(y_true, num_labels, declared)
+        if are_ids:
+            ids = once(labels)
+            is_label = (ids >= 0) & (ids < num_labels)
+            ids = ops.where(is_label, ids, 0)
             weight = ops.where(is_label, ops.take(inverse, ids), 0.0)
         else:
-            labels = multi_hot(y_true, num_labels, experts[0].dtype)
-            weight = ops.stop_gradient(labels) * inverse
+            weight = ops.cast(labels, inverse.dtype) * inverse
         logits = [
             # What has no weight may be anything, NaN too.
             ops.where(weight > 0, self._logits(scores, num_labels, ids), 0.0)
@@ -208,16 +230,9 @@ class ExpertLoss(keras.losses.Loss):
 
     def _inverse_counts(self, num_labels):
         """1/n for each label, and 0 for those that the base leaves out."""
-        if self.label_counts is None:
-            raise ValueError(_counts_sentence(None))
-        if len(self.label_counts) != num_labels:
-            raise ValueError(
-                f"`label_counts` must have length {num_labels}, the number of labels "
-                f"of `y_pred`. Received: length {len(self.label_counts)}. Count the "
-                "training documents of every label of the model, also of those that "
-                "never occur."
-            )
-        inverse = 1 / np.maximum(self.label_counts, 1)
+        counts = _check_counts(self.label_counts, needed=True)
+        check_length("label_counts", counts, num_labels, remedy=COUNT_ALL)
+        inverse = 1 / np.maximum(counts, 1)
         mask = self.base.label_mask
         return inverse if mask is None else inverse * np.asarray(mask)
 
@@ -234,16 +249,8 @@ class ExpertLoss(keras.losses.Loss):
 
     def get_config(self):
         """Returns all arguments as JSON values; the base as it was made."""
-        return {
-            "base": keras.saving.serialize_keras_object(self.base),
-            "mode": self.mode,
-            "diversity": self.diversity,
-            "label_counts": self.label_counts,
-            "diversity_start_epoch": self.diversity_start_epoch,
-            "epoch": self.epoch,
-            **super().get_config(),
-            "dtype": self.dtype,  # keras.losses.Loss forgets it
-        }
+        base = keras.saving.serialize_keras_object(self.base)
+        return {**super().get_config(), "base": base}
 
     @classmethod
     def from_config(cls, config):
@@ -305,14 +312,6 @@ def _experts(y_pred):
     return ops.unstack(scores, axis=1)
 
 
-def _labels_once(ids, num_labels):
-    """Ids [B, P] with 0 for what is no id, and where a row names a label first."""
-    ids = tf.sort(ids, axis=-1)
-    repeated = tf.pad(ids[:, 1:] == ids[:, :-1], [[0, 0], [1, 0]])
-    is_label = (ids >= 0) & (ids < num_labels) & ~repeated
-    return tf.where(is_label, ids, 0), is_label
-
-
 def _make_base(base, label_counts, settings, own):
     """The base loss, from its name or as a copy; `own` settings win."""
     named = isinstance(base, str)
@@ -337,24 +336,10 @@ def _make_base(base, label_counts, settings, own):
 
 def _check_counts(label_counts, needed):
     label_counts = getattr(label_counts, "counts", label_counts)  # of a LabelSpace
-    if label_counts is None:
-        if needed:
-            raise ValueError(_counts_sentence(None))
+    if label_counts is None and not needed:
         return None
-    try:
-        counts = np.asarray(label_counts, "float64")
-    except (TypeError, ValueError):
-        counts = np.asarray(np.nan)
-    right = np.all(np.isfinite(counts)) and np.all(counts >= 0)
-    if counts.ndim != 1 or not counts.size or not right:
-        raise ValueError(_counts_sentence(label_counts))
-    return counts.tolist()
-
-
-def _counts_sentence(label_counts):
-    expected = "one number of training documents >= 0 for each label"
     remedy = "`LabelSpace.fit(labels)` counts them; `diversity=0` does without."
-    return sentence("label_counts", expected, label_counts, remedy)
+    return check_counts("label_counts", label_counts, remedy=remedy).tolist()
 
 
 NAMES = {"experts": (ExpertLoss, {})}

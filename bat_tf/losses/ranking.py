@@ -8,7 +8,7 @@ functions of two numbers, which `label_sums` computes in one place:
 | name               | loss of a sample                                       |
 |--------------------|--------------------------------------------------------|
 | `zlpr` `soft-zlpr` | softplus(A) + softplus(B)                              |
-| `tlpr`             | softplus(A + s0) + softplus(B - s0)                    |
+| `tlpr`             | softplus(A + s0) + softplus(B - s0); asks for s0       |
 | `lsep`             | softplus(A + B)                                        |
 | `bp-mll`           | A + B (its logarithm), or exp(A + B)                   |
 | `rl`               | Σ_P Σ_Q max(0, 1 + s_j - s_i)                          |
@@ -25,9 +25,10 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from bat_tf._numerics import LARGE_NEGATIVE
-from bat_tf._targets import multi_hot_of_ids
-from bat_tf._validation import check_number, sentence
+from bat_tf._internal.numerics import LARGE_NEGATIVE
+from bat_tf._internal.registry import Needed
+from bat_tf._internal.targets import multi_hot_of_ids, once
+from bat_tf._internal.validation import check_number, sentence
 from bat_tf.losses.document import DocumentLoss
 
 # A label this unlikely is out of the set. Larger ones keep a sum of p e^x above the
@@ -110,10 +111,8 @@ def _hard_parts(is_label, scores):
 
 def _sparse_parts(ids, scores):
     absent, zero = (tf.constant(x, scores.dtype) for x in (LARGE_NEGATIVE, 0))
-    # An id that a row repeats is one label; after sorting, repeats are neighbours.
-    ids = tf.sort(ids, axis=-1)
-    repeated = tf.pad(ids[:, 1:] == ids[:, :-1], [[0, 0], [1, 0]])
-    named = (ids >= 0) & ~repeated & (ids < scores.shape[-1])
+    ids = once(ids)
+    named = (ids >= 0) & (ids < scores.shape[-1])
     place = tf.where(named, ids, 0)
     rows = tf.broadcast_to(tf.range(tf.shape(ids)[0])[:, None], tf.shape(ids))
     index = tf.stack([rows, place], axis=-1)
@@ -163,6 +162,8 @@ class ZLPR(DocumentLoss):
         threshold: s0; a number, or `"learnt"`: then the model emits L + 1 scores, and
             the last one of a sample is its s0. Predict s > s0.
         label_smoothing: ε in [0, 1]; p = y (1 - ε) + ε/2, as in Keras.
+        soft: takes probabilities alone, a multi-hot of floats, unless labels are
+            smoothed: so `soft-zlpr` by name is never plain ZLPR by mistake.
         name: name of the loss.
         **kwargs: `label_mask`, `reduction`, `dtype`; see `DocumentLoss`.
 
@@ -186,8 +187,11 @@ class ZLPR(DocumentLoss):
     takes_ids = True
     sums_powers = True
 
-    def __init__(self, threshold=0.0, *, label_smoothing=0.0, name="zlpr", **kwargs):
+    def __init__(
+        self, threshold=0.0, *, label_smoothing=0.0, soft=False, name="zlpr", **kwargs
+    ):
         super().__init__(name=name, **kwargs)
+        self.soft = bool(soft)
         self.threshold = threshold
         if threshold != "learnt" and not _is_finite(threshold):
             expected = 'a number, or "learnt" if it is the last score of the model'
@@ -202,6 +206,19 @@ class ZLPR(DocumentLoss):
     def num_labels(self, scores):
         """Returns L; a learnt threshold is no label."""
         return scores.shape[-1] - (self.threshold == "learnt")
+
+    def prepare(self, y_true, y_pred, declared=None):
+        """As for any document loss."""
+        found = super().prepare(y_true, y_pred, declared)
+        if self.soft and not self.label_smoothing:
+            if not tf.as_dtype(found[0].dtype).is_floating:
+                expected = "probabilities for soft-ZLPR, floats as wide as the scores"
+                remedy = (
+                    "For labels that are certain, set `label_smoothing`, or use ZLPR."
+                )
+                received = "label ids, integers or bools"
+                raise ValueError(sentence("y_true", expected, received, remedy))
+        return found
 
     def sample_losses(self, labels, scores):
         """Returns the loss of every sample."""
@@ -219,14 +236,6 @@ class ZLPR(DocumentLoss):
         labels = ops.cast(labels, scores.dtype)
         return labels * (1 - self.label_smoothing) + self.label_smoothing / 2
 
-    def get_config(self):
-        """Returns all arguments as JSON values."""
-        return {
-            "threshold": self.threshold,
-            "label_smoothing": self.label_smoothing,
-            **super().get_config(),
-        }
-
 
 def _is_finite(value):
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -240,12 +249,12 @@ class _RankingOnly(DocumentLoss):
     score_threshold = None
     soft_labels = False
 
-    def prepare(self, y_true, y_pred):
+    def prepare(self, *args, **kwargs):
         """As for any document loss, with a multi-hot of bools."""
-        labels, scores, wrong = super().prepare(y_true, y_pred)
+        labels, *others = super().prepare(*args, **kwargs)
         if tf.as_dtype(labels.dtype).is_floating:
             labels = labels > 0.5
-        return labels, scores, wrong
+        return labels, *others
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
@@ -300,14 +309,6 @@ class LSEP(_RankingOnly):
         )
         apart = ops.where(drawn, negative - positive, LARGE_NEGATIVE)
         return ops.softplus(ops.logsumexp(apart, axis=-1))
-
-    def get_config(self):
-        """Returns all arguments as JSON values."""
-        return {
-            "max_pairs": self.max_pairs,
-            "seed": self.seed,
-            **super().get_config(),
-        }
 
 
 def sample_pairs(is_label, scores, max_pairs, seed):
@@ -396,10 +397,6 @@ class BPMLL(_RankingOnly):
             return ops.exp(sums)
         return ops.where(sums <= LARGE_NEGATIVE / 2, 0.0, sums)
 
-    def get_config(self):
-        """Returns all arguments as JSON values."""
-        return {"log_form": self.log_form, **super().get_config()}
-
 
 @keras.saving.register_keras_serializable(package="bat_tf")
 class RankingHinge(_RankingOnly):
@@ -432,10 +429,6 @@ class RankingHinge(_RankingOnly):
     def sample_losses(self, labels, scores):
         """Returns the loss of every sample."""
         return pairwise_hinge(labels, scores, self.margin)
-
-    def get_config(self):
-        """Returns all arguments as JSON values."""
-        return {"margin": self.margin, **super().get_config()}
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
@@ -553,8 +546,15 @@ def _unsorted(values, order):
 
 NAMES = {
     "zlpr": (ZLPR, {}),
-    "tlpr": (ZLPR, {}),
-    "soft-zlpr": (ZLPR, {}),
+    "tlpr": (
+        ZLPR,
+        {
+            "threshold": Needed(
+                'a number, or "learnt" for a model with one more score, the threshold'
+            )
+        },
+    ),
+    "soft-zlpr": (ZLPR, {"soft": True}),
     "rl": (RankingHinge, {}),
     "warp": (WARP, {}),
     "bp-mll": (BPMLL, {}),

@@ -18,25 +18,29 @@ positive scale λ (`positive_scale`), and m_j, which says which negatives count
 | `pbp`           | predicted | ee        | 0     | 8              | PBP_{0,8}   |
 | `pbpa`          | predicted | array     | 0     | 8              | PBPA_{0,8}  |
 
-The loss of a batch is the mean over its valid tokens. Padding, ignored tags and tokens
-under a Keras mask are in neither the sum nor the divisor; a batch without valid tokens
-costs 0. `sample_weight`, per row `[B]` or per token `[B, T]`, multiplies the sum and,
-as in Keras, enters the divisor only under `reduction="mean_with_sample_weight"`.
-Among replicas it is the mean over the valid tokens of all of them.
+Tags are integers or one-hot, see `bat_tf._internal.tags`.
+
+The loss of a batch is the mean over its valid tokens. Ignored tags, empty one-hot rows
+and tokens where Keras' mask is False are in neither the sum nor the divisor; a batch
+without valid tokens costs 0. `sample_weight`, per row `[B]` or per token `[B, T]`,
+multiplies the sum and, as in Keras, enters the divisor only under
+`reduction="mean_with_sample_weight"`. Among replicas it is the mean over the valid
+tokens of all of them.
 """
 
 import keras
 from keras import ops
 
-from bat_tf._numerics import (
+from bat_tf._internal.numerics import (
     at_least_float32,
     log_softmax_and_complement,
-    masked_sums,
     top_class,
 )
-from bat_tf._replicas import sum_over_replicas
-from bat_tf._validation import check_choice, check_number, sentence
-from bat_tf.losses._reduction import mean, reduce
+from bat_tf._internal.registry import FromArguments
+from bat_tf._internal.replicas import sum_over_replicas
+from bat_tf._internal.tags import integer_tags
+from bat_tf._internal.validation import check_choice, check_number, sentence
+from bat_tf.losses._reduction import reduce
 from bat_tf.losses.class_weights import (
     WEIGHTINGS,
     check_counts,
@@ -47,6 +51,11 @@ from bat_tf.losses.class_weights import (
 )
 
 NEGATIVES = ("none", "all", "predicted")
+# What `tag_loss` and `TagLoss` both take.
+_SETTINGS = (
+    *("class_counts", "weighting", "negatives", "gamma", "positive_scale"),
+    *("from_logits", "ignore_index"),
+)
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
@@ -72,8 +81,9 @@ def tag_loss(
 
     Args:
         y_true: integer tags `[B, T]` (any shape that `y_pred` has without its last
-            axis). A tag that is neither a class nor `ignore_index` is an error of the
-            data: it makes the loss NaN.
+            axis), or one-hot tags of the shape of `y_pred`, with empty rows for tokens
+            that do not count. An integer that is neither a class nor `ignore_index` is
+            an error of the data: it makes the loss NaN.
         y_pred: logits `[B, T, C]`, C >= 2.
         class_counts: labelled training tokens per class, length C; needed unless
             `weighting` is `"none"`. `"batch"` counts the tokens of `y_true` instead.
@@ -99,11 +109,12 @@ def tag_loss(
         [[1.63, 1.715, 0.0]]
 
     Reference:
-        Born for Auto-Tagging, equations 5 and 6 and §4.3. Logarithms are natural; the
-        paper's worked example uses base 10.
+        Born for Auto-Tagging, equations 5 and 6. Logarithms are natural; the paper's
+        worked example uses base 10.
     """
     check_choice("negatives", negatives, NEGATIVES)
-    y_true, y_pred = _check_shapes(y_true, at_least_float32(y_pred))
+    y_pred = ops.convert_to_tensor(y_pred)
+    y_true, y_pred = _tags_and_scores(y_true, y_pred, ignore_index)
     num_classes = y_pred.shape[-1]
     valid = ops.not_equal(y_true, ignore_index)
     is_class = ops.logical_and(y_true >= 0, y_true < num_classes)
@@ -142,34 +153,18 @@ def _count(is_true, known):
     return sum_over_replicas(ops.sum(counted, axis=0))[0]
 
 
-def _check_shapes(y_true, y_pred):
+def _tags_and_scores(y_true, y_pred, ignore_index):
     """Returns integer tags [...] and scores [..., C], or says what does not fit."""
-    y_true = ops.cast(y_true, "int32")
-    if len(y_true.shape) == len(y_pred.shape) and y_true.shape[-1] == 1:
-        y_true = ops.squeeze(y_true, axis=-1)
-    expected, received = tuple(y_pred.shape[:-1]), tuple(y_true.shape)
-    fits = len(expected) == len(received) and all(
-        a == b for a, b in zip(expected, received, strict=True) if a and b
-    )
-    if not fits:
-        raise ValueError(
-            sentence(
-                "y_true",
-                f"integer tags of shape {expected}, that of `y_pred` without its last "
-                "axis",
-                received,
-                "Turn one-hot tags into integers with argmax.",
-            )
-        )
-    if y_pred.shape[-1] is None or y_pred.shape[-1] < 2:
+    if not y_pred.shape or y_pred.shape[-1] is None or y_pred.shape[-1] < 2:
         raise ValueError(
             sentence("y_pred", "scores of two or more classes", tuple(y_pred.shape))
         )
-    return y_true, y_pred
+    # The mask is on the scores as they came, and gone after a cast.
+    return integer_tags(y_true, y_pred, ignore_index), at_least_float32(y_pred)
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
-class TagLoss(keras.losses.Loss):
+class TagLoss(FromArguments, keras.losses.Loss):
     """The token loss with every switch open: cross entropy unless told otherwise.
 
     `CECL`, `CECLA` and `PBP` are this class with the settings of the paper, and
@@ -177,13 +172,12 @@ class TagLoss(keras.losses.Loss):
     table of names, and what counts in the mean.
 
     Args:
-        class_counts: labelled training tokens per class; needed unless `weighting` is
-            `"none"`. A class without tokens counts 0. `"batch"` counts those of each
-            batch anew, of which the paper says that it learns worse.
-        weighting: `"none"`, `"standard"`, `"ee"` or `"array"`.
-        negatives: `"none"`, `"all"` or `"predicted"`.
-        gamma: focal exponent >= 0.
-        positive_scale: λ >= 0, multiplies the term of the true class.
+        class_counts: see `tag_loss`. A class without tokens counts 0. The paper's are
+            those of the training part, not `"batch"`.
+        weighting: see `tag_loss`, as for all others that are not Keras' own.
+        negatives: which negatives count.
+        gamma: γ.
+        positive_scale: λ.
         from_logits: False if the model emits probabilities.
         ignore_index: tag of tokens that do not count.
         reduction: as in `keras.losses.Loss`; the default is the mean over valid tokens.
@@ -201,6 +195,9 @@ class TagLoss(keras.losses.Loss):
 
         As any Keras loss: `model.compile("adam", loss=TagLoss())`.
     """
+
+    # Classes exclude each other: the score of one alone is no probability.
+    probability_scale = None
 
     def __init__(
         self,
@@ -231,73 +228,32 @@ class TagLoss(keras.losses.Loss):
     def __call__(self, y_true, y_pred, sample_weight=None):
         """Returns the loss of a batch, reduced over its valid tokens."""
         # The base class would average over all tokens and cast the tags to floats.
-        mask = getattr(y_pred, "_keras_mask", None)
         with keras.name_scope(self.name):
-            y_true, y_pred = _check_shapes(y_true, at_least_float32(y_pred))
-            if mask is not None:
-                y_true = ops.where(mask, y_true, self.ignore_index)
+            y_pred = ops.convert_to_tensor(y_pred)
+            y_true, y_pred = _tags_and_scores(y_true, y_pred, self.ignore_index)
             losses = self.call(y_true, y_pred)
             valid = ops.not_equal(y_true, self.ignore_index)
-            if sample_weight is not None:
-                sample_weight = ops.cast(sample_weight, losses.dtype)
-                missing = len(losses.shape) - len(sample_weight.shape)
-                for _ in range(missing if sample_weight.shape else 0):
-                    sample_weight = ops.expand_dims(sample_weight, -1)  # [B] → [B, 1]
-            return ops.cast(self._reduce(losses, valid, sample_weight), self.dtype)
+            reduced = reduce(losses, sample_weight, self.reduction, valid)
+            return ops.cast(reduced, self.dtype)
 
     def call(self, y_true, y_pred):
         """Returns the loss of every token."""
-        return tag_loss(
-            y_true,
-            y_pred,
-            class_counts=self.class_counts,
-            weighting=self.weighting,
-            negatives=self.negatives,
-            gamma=self.gamma,
-            positive_scale=self.positive_scale,
-            from_logits=self.from_logits,
-            ignore_index=self.ignore_index,
-        )
-
-    def _reduce(self, losses, valid, sample_weight):
-        if self.reduction in (None, "none", "sum"):
-            if sample_weight is not None:
-                losses = losses * sample_weight
-            return reduce(losses, reduction=self.reduction)
-        weighted_divisor = self.reduction == "mean_with_sample_weight"
-        return mean(*masked_sums(losses, valid, sample_weight, weighted_divisor))
-
-    def get_config(self):
-        """Returns all arguments as JSON values."""
-        return {
-            "class_counts": self.class_counts,
-            "weighting": self.weighting,
-            "negatives": self.negatives,
-            "gamma": self.gamma,
-            "positive_scale": self.positive_scale,
-            "from_logits": self.from_logits,
-            "ignore_index": self.ignore_index,
-            **super().get_config(),
-            "dtype": self.dtype,  # keras.losses.Loss forgets it
-        }
+        settings = {name: getattr(self, name) for name in _SETTINGS}
+        return tag_loss(y_true, y_pred, **settings)
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
 class CECL(TagLoss):
-    """Cross entropy with complementary learning: every wrong class is pushed down.
+    """Contrastive Learning (CECL): every wrong class is pushed down.
 
         ℓ = -[ λ a_c (1 - p_c)^γ log p_c  +  Σ_{j≠c} b_j p_j^γ log(1 - p_j) ]
 
+    `weighting="ee"` makes equation 5 the paper's CL_{γ,λ}, and `"standard"` its
+    CL_{γ,s}; its CL_{1,20} has `gamma=1` and `positive_scale=20`.
+
     Args:
-        class_counts: labelled training tokens per class; needed unless `weighting` is
-            `"none"`.
-        weighting: `"none"` is equation 5; `"ee"` makes it the paper's CL_{γ,λ} and
-            `"standard"` its CL_{γ,s}.
-        gamma: focal exponent; 0 or 1 in the paper.
-        positive_scale: λ; the paper's CL_{1,20} has 20.
-        negatives: which negatives count; all of them make it CECL.
-        name: name of the loss.
-        **kwargs: `from_logits`, `ignore_index`, `reduction`, `dtype`; see `TagLoss`.
+        class_counts: as in `TagLoss`.
+        **settings: of `TagLoss`; by default `negatives="all"`.
 
     Example:
         >>> import numpy as np
@@ -309,20 +265,9 @@ class CECL(TagLoss):
         Born for Auto-Tagging, equation 5.
     """
 
-    def __init__(
-        self,
-        class_counts=None,
-        *,
-        weighting="none",
-        gamma=0.0,
-        positive_scale=1.0,
-        negatives="all",
-        name="cecl",
-        **kwargs,
-    ):
-        kwargs.update(weighting=weighting, negatives=negatives, gamma=gamma)
-        kwargs.update(positive_scale=positive_scale, name=name)
-        super().__init__(class_counts, **kwargs)
+    def __init__(self, class_counts=None, **settings):
+        paper = {"negatives": "all", "name": "cecl"}
+        super().__init__(class_counts, **{**paper, **settings})
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
@@ -333,15 +278,12 @@ class CECLA(CECL):
 
     The defaults are CLA_{1,20}, which in the paper keeps F1 near that of cross entropy
     and raises F2: with λ > 1 a token is pushed towards its class beyond p = 1/2 (for
-    γ = 1 and λ = 20 up to p = 0.842).
+    γ = 1 and λ = 20 up to p = 0.842). The paper finds λ from 18 to 24 good.
 
     Args:
-        class_counts: labelled training tokens per class.
-        weighting: class weights; `"array"` makes it CECLA.
-        gamma: focal exponent; 1 in the paper.
-        positive_scale: λ; the paper finds 18 to 24 good.
-        name: name of the loss.
-        **kwargs: see `CECL` and `TagLoss`.
+        class_counts: as in `TagLoss`.
+        **settings: of `TagLoss`; by default those of CECL with `weighting="array"`,
+            `gamma=1` and `positive_scale=20`.
 
     Example:
         >>> import numpy as np
@@ -356,40 +298,25 @@ class CECLA(CECL):
         logarithms, where the paper prints 0.831).
     """
 
-    def __init__(
-        self,
-        class_counts=None,
-        *,
-        weighting="array",
-        gamma=1.0,
-        positive_scale=20.0,
-        name="cecla",
-        **kwargs,
-    ):
-        kwargs.update(weighting=weighting, gamma=gamma)
-        kwargs.update(positive_scale=positive_scale, name=name)
-        super().__init__(class_counts, **kwargs)
+    def __init__(self, class_counts=None, **settings):
+        paper = {"weighting": "array", "gamma": 1.0, "positive_scale": 20.0}
+        super().__init__(class_counts, **{**paper, "name": "cecla", **settings})
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
 class PBP(TagLoss):
-    """Prediction-based penalty: the class the model predicts is pushed down if wrong.
+    """Punish Bad Prediction: the class the model predicts is pushed down if wrong.
 
         ℓ = -[ λ a_c (1 - p_c)^γ log p_c  +  1[ŷ≠c] b_ŷ p_ŷ^γ log(1 - p_ŷ) ]
 
-    The defaults are PBP_{0,8}. The prediction ŷ = argmax z is a constant: no gradient
+    The defaults are PBP_{0,8}; `weighting="none", positive_scale=1` is equation 6, and
+    `weighting="array"` is PBPA. The prediction ŷ = argmax z is a constant: no gradient
     goes through the choice of it.
 
     Args:
-        class_counts: labelled training tokens per class; needed unless `weighting` is
-            `"none"`.
-        weighting: `"none"` (with `positive_scale=1`) is equation 6; `"array"` makes it
-            PBPA.
-        gamma: focal exponent; 0 or 1 in the paper.
-        positive_scale: λ; 8 in the paper.
-        negatives: which negatives count; the predicted one makes it PBP.
-        name: name of the loss.
-        **kwargs: `from_logits`, `ignore_index`, `reduction`, `dtype`; see `TagLoss`.
+        class_counts: as in `TagLoss`.
+        **settings: of `TagLoss`; by default `negatives="predicted"`, `weighting="ee"`
+            and `positive_scale=8`.
 
     Example:
         >>> import numpy as np
@@ -404,20 +331,9 @@ class PBP(TagLoss):
         where the authors' release lets it in.
     """
 
-    def __init__(
-        self,
-        class_counts=None,
-        *,
-        weighting="ee",
-        gamma=0.0,
-        positive_scale=8.0,
-        negatives="predicted",
-        name="pbp",
-        **kwargs,
-    ):
-        kwargs.update(weighting=weighting, negatives=negatives, gamma=gamma)
-        kwargs.update(positive_scale=positive_scale, name=name)
-        super().__init__(class_counts, **kwargs)
+    def __init__(self, class_counts=None, **settings):
+        paper = {"negatives": "predicted", "weighting": "ee", "positive_scale": 8.0}
+        super().__init__(class_counts, **{**paper, "name": "pbp", **settings})
 
 
 NAMES = {

@@ -6,10 +6,15 @@ ranking loss.
 
 import re
 
-from bat_tf._registry import build
+from bat_tf._internal.registry import build
 from bat_tf.metrics import multilabel, ranking, spans, tagging
 from bat_tf.metrics.label_report import LabelReport
-from bat_tf.metrics.multilabel import LabelFScore, SampleF1, SubsetAccuracy
+from bat_tf.metrics.multilabel import (
+    LabelFScore,
+    SampleF1,
+    SampleJaccard,
+    SubsetAccuracy,
+)
 from bat_tf.metrics.ranking import (
     LabelRankingAveragePrecision,
     LabelRankingLoss,
@@ -28,6 +33,7 @@ __all__ = [
     "MacroTopK",
     "PropensityScoredTopK",
     "SampleF1",
+    "SampleJaccard",
     "SpanF1",
     "SubsetAccuracy",
     "TokenFScore",
@@ -42,7 +48,7 @@ _FACTS = {
     **{name: ("tag_names", "scheme") for name in spans.NAMES},
     **{name: ("num_labels",) for name in multilabel.NAMES},
     **{name: ("label_counts",) for name in ranking.NAMES if "macro" in name},
-    "psp@k": ("label_counts", "num_examples"),
+    "psp_at_k": ("label_counts", "num_examples"),
 }
 
 
@@ -59,18 +65,21 @@ def get(
 ):
     """Returns the metric called `name`.
 
-    The metric bears that name, so `"val_token-macro-f2"` is what a callback monitors.
-    The named arguments say what the data are like; a metric takes those that it needs.
+    The metric keeps the name as it is written, so `"val_token_macro_f2"` is what a
+    callback monitors. The named arguments say what the data are like; a metric takes
+    those that it needs, and finds out by itself how many labels or classes there are.
 
     Args:
         name: in upper or lower case, one of
 
-            - for tags: `token-macro-f1`, `token-macro-f2`, the same with `-no-none` at
-              the end (class 0 left out of the mean), or `span-f1`;
-            - for chosen labels: `subset-accuracy mlc-f1 micro-f1 macro-f1 macro-f2`;
-            - for scores of labels: `average-precision ranking-loss`, and with any
-              number for 5: `p@5 r@5 ndcg@5 psp@5`, `macro-p@5 macro-r@5 macro-f@5`,
-              the last three also with `-few`, `-medium` or `-many` at the end.
+            - for tags: `token_macro_f1`, `token_macro_f2`, the same with `_no_none` at
+              the end (class 0 left out of the mean), or `span_f1`;
+            - for chosen labels: `subset_accuracy mlc_f1 jaccard micro_f1 macro_f1
+              macro_f2`;
+            - for scores of labels: `average_precision ranking_loss`, and with any
+              number for 5: `precision_at_5 recall_at_5 ndcg_at_5 psp_at_5`,
+              `macro_precision_at_5 macro_recall_at_5 macro_f_at_5`, the last three also
+              with `_few`, `_medium` or `_many` at the end.
         tag_names: names of the tags in the order of their ids. Spans are read by them;
             token scores take their number as `num_classes`.
         scheme: `"bio"` or `"plain"`, for spans.
@@ -84,15 +93,15 @@ def get(
 
     Example:
         >>> import bat_tf.metrics
-        >>> metric = bat_tf.metrics.get("token-macro-f2-no-none", num_classes=3)
+        >>> metric = bat_tf.metrics.get("token_macro_f2_no_none")
         >>> metric.name, metric.beta, metric.exclude
-        ('token-macro-f2-no-none', 2.0, [0])
-        >>> metric = bat_tf.metrics.get("p@5", num_labels=90)
+        ('token_macro_f2_no_none', 2.0, [0])
+        >>> metric = bat_tf.metrics.get("precision_at_5")
         >>> metric.name, metric.k, metric.score
-        ('p@5', 5, 'precision')
+        ('precision_at_5', 5, 'precision')
     """
-    name = str(name).lower()
-    general = re.sub(r"@[1-9]\d*(?=$|-)", "@k", name)
+    written, name = str(name), str(name).lower()
+    general = re.sub(r"_at_[1-9]\d*(?=$|_)", "_at_k", name)
     known = {
         "tag_names": tag_names,
         "scheme": scheme,
@@ -107,6 +116,6 @@ def get(
     names = _NAMES
     if general != name and general in _NAMES:
         cls, named = _NAMES[general]
-        k = int(re.search(r"@(\d+)", name).group(1))
+        k = int(re.search(r"_at_(\d+)", name).group(1))
         names = {**_NAMES, name: (cls, {**named, "k": k})}
-    return build("metrics.get", names, name, {**facts, **settings})
+    return build("metrics.get", names, name, {"name": written, **facts, **settings})

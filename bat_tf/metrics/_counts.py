@@ -3,12 +3,15 @@
 import keras
 from keras import ops
 
-from bat_tf._validation import check_choice, check_number
+from bat_tf._internal.keras_private import keras_mask, set_direction
+from bat_tf._internal.registry import FromArguments
+from bat_tf._internal.tags import integer_tags, of_one_hot
+from bat_tf._internal.validation import check_choice, check_number, sentence
 
 AVERAGES = ("macro", "micro", "weighted")
 
 
-class CountedFScore(keras.metrics.Metric):
+class CountedFScore(FromArguments, keras.metrics.Metric):
     """What the F scores of tokens and of spans share: the counts and what they give.
 
     With true positives TP, predicted P = TP + FP and actual A = TP + FN, counted over
@@ -17,10 +20,11 @@ class CountedFScore(keras.metrics.Metric):
         F_β = (1 + β²) TP / (β² A + P)
 
     A subclass counts with `self.count(true_positives, predicted, actual)` in its
-    `update_state`.
+    `update_state`, after `self.fit_to(num_classes)`.
 
     Args:
-        num_classes: number of classes; the state is three vectors of that length.
+        num_classes: number of classes; the state is three vectors of that length. None:
+            as many as the first batch has.
         beta: weight of recall against precision.
         average: `"macro"`, `"micro"` or `"weighted"` (by actual counts).
         zero_division: the value of 0/0.
@@ -35,7 +39,16 @@ class CountedFScore(keras.metrics.Metric):
         self.beta = check_number("beta", beta, low=0)
         self.average = check_choice("average", average, AVERAGES)
         self.zero_division = check_number("zero_division", zero_division, 0, 1)
-        self._direction = "up"  # what EarlyStopping(mode="auto") asks for
+        set_direction(self, "up")
+        self.size = None
+        if num_classes is not None:
+            self.fit_to(num_classes)
+
+    def fit_to(self, num_classes):
+        """Makes the state, unless it is there, for this number of classes."""
+        if self.size is not None:
+            return
+        self.size = num_classes
         self.true_positives, self.predicted, self.actual = (
             # float32 stops counting at 2**24, which the sum over many labels passes.
             self.add_variable((num_classes,), "zeros", dtype="float64", name=name)
@@ -52,7 +65,9 @@ class CountedFScore(keras.metrics.Metric):
             total.assign(total + ops.cast(more, "float64"))
 
     def result(self):
-        return ops.cast(self._averaged()["f_score"], self.dtype)
+        return ops.cast(self._averaged()[self.score], self.dtype)
+
+    score = "f_score"  # which of precision, recall and F score is the result
 
     def scores(self):
         """Returns precision, recall and F score, averaged, as a dict of floats."""
@@ -90,6 +105,8 @@ class CountedFScore(keras.metrics.Metric):
         }
 
     def _averaged(self):
+        if self.size is None:  # nothing was seen
+            return self._scores(*ops.zeros((3,), "float64"))
         counts = self._counts()
         counted = ops.cast(self.counted_classes(), "float64")
         if self.average == "micro":
@@ -108,38 +125,41 @@ class CountedFScore(keras.metrics.Metric):
         safe = ops.where(denominator == 0, 1.0, denominator)
         return ops.where(denominator == 0, self.zero_division, numerator / safe)
 
-    def get_config(self):
-        return {
-            "beta": self.beta,
-            "average": self.average,
-            "zero_division": self.zero_division,
-            **super().get_config(),
-        }
-
 
 def tags_and_predictions(y_true, y_pred, num_classes, ignore_index):
-    """Returns true tags and predicted tags, both int32 [B, T].
+    """Returns true and predicted tags, both int32 [B, T], and the number of classes.
 
     Args:
-        y_true: integer tags [B, T].
+        y_true: tags [B, T], or one-hot [B, T, C].
         y_pred: scores [B, T, C], of which the largest is the prediction, or tags.
-        num_classes: C.
+        num_classes: C, or None if the shapes have to tell.
         ignore_index: what a token under a Keras mask gets as its true tag.
     """
-    mask = getattr(y_pred, "_keras_mask", None)
-    y_true, y_pred = ops.cast(y_true, "int32"), ops.convert_to_tensor(y_pred)
-    if len(y_pred.shape) == len(y_true.shape) + 1:
-        if y_pred.shape[-1] != num_classes:
+    y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
+    shapes = tuple(y_true.shape), tuple(y_pred.shape)
+    if len(shapes[1]) > 2 or len(shapes[1]) == len(shapes[0]) + 1:
+        if num_classes not in (None, shapes[1][-1]):
             raise ValueError(
                 f"`y_pred` must have {num_classes} classes on its last axis, as the "
-                f"metric has. Received: shape {tuple(y_pred.shape)}."
+                f"metric has. Received: shape {shapes[1]}."
             )
-        y_pred = ops.argmax(y_pred, axis=-1)
-    elif len(y_pred.shape) != len(y_true.shape):
+        num_classes = shapes[1][-1]
+        y_true = integer_tags(y_true, y_pred, ignore_index)
+        return y_true, ops.cast(ops.argmax(y_pred, axis=-1), "int32"), num_classes
+    if len(shapes[0]) == 3 and len(shapes[1]) == 2:
+        num_classes = num_classes or shapes[0][-1]
+        y_true = of_one_hot(y_true, ignore_index)
+    elif len(shapes[0]) != len(shapes[1]):
         raise ValueError(
             "`y_pred` must be scores [B, T, C] or tags [B, T] for `y_true` [B, T]. "
-            f"Received: shapes {tuple(y_pred.shape)} and {tuple(y_true.shape)}."
+            f"Received: shapes {shapes[1]} and {shapes[0]}."
         )
+    if num_classes is None:
+        remedy = "Pass it, or scores [B, T, C] as `y_pred`."
+        expected = "given where tags are all that the metric sees"
+        raise ValueError(sentence("num_classes", expected, None, remedy))
+    mask = keras_mask(y_pred)
+    y_true = ops.cast(y_true, "int32")
     if mask is not None:
         y_true = ops.where(mask, y_true, ignore_index)
-    return y_true, ops.cast(y_pred, "int32")
+    return y_true, ops.cast(y_pred, "int32"), num_classes

@@ -6,12 +6,17 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 
-from bat_tf._targets import multi_hot
-from bat_tf._validation import import_optional, sentence
+from bat_tf._internal.numerics import row_blocks
+from bat_tf._internal.targets import multi_hot
+from bat_tf._internal.validation import (
+    as_values,
+    check_counts,
+    import_optional,
+    sentence,
+)
 from bat_tf.metrics.multilabel import SampleF1, SubsetAccuracy
 from bat_tf.metrics.ranking import LabelRankingAveragePrecision, LabelRankingLoss
-from bat_tf.metrics.report import Score, micro
-from bat_tf.thresholds import Thresholds, as_values, row_blocks
+from bat_tf.metrics.report import Printed, Score, micro, plain, table
 
 # Rows with more false labels tell nothing about which labels are taken for each other.
 _MOST_FALSE = 100
@@ -36,7 +41,7 @@ class Group:
 
 
 @dataclasses.dataclass(frozen=True)
-class LabelReport:
+class LabelReport(Printed):
     """Scores of a document classifier on one dataset.
 
     Args:
@@ -76,8 +81,8 @@ class LabelReport:
 
         Args:
             scores: `[N, L]`.
-            labels: N rows in any shape: multi-hot (float or bool), ids (integers, -1
-                where empty), ragged, or SciPy sparse.
+            labels: N rows in any shape: a multi-hot `[N, L]`, ids (integers of another
+                width, -1 where empty), ragged, or SciPy sparse.
             space: the `LabelSpace`, or a list of names; numbers by default.
             threshold: in the space of the scores; a number, `[L]` numbers,
                 `Thresholds`, or None for losses that only rank.
@@ -102,6 +107,8 @@ class LabelReport:
         zero_division=0.0,
         num_confused=10,
         metrics=None,
+        targets=None,
+        unknown=None,
         data="data",
     ):
         """Compares scores with labels chunk by chunk; only one is in memory at a time.
@@ -122,6 +129,11 @@ class LabelReport:
             num_confused: how many confused pairs to keep; 0 does not look for them.
             metrics: more metrics of scores, a dict of names and Keras metrics; their
                 results are among the `values`.
+            targets: `"ids"` or `"multi_hot"` says what labels are; with None their
+                shape does.
+            unknown: labels that documents have and no column stands for, a dict of
+                names and how many documents: each of them was missed, which counts in
+                the F scores. Ranks do not know them.
             data: name of the dataset.
 
         Returns:
@@ -136,13 +148,20 @@ class LabelReport:
                 width = np.shape(scores)[-1] if names is None else len(names)
                 counter = _Counter(width, threshold, row_bounds, num_confused)
                 counter.means |= metrics or {}
+                counter.targets = targets
             counter.add(scores, labels)
         if counter is None or not counter.num_rows:
             raise ValueError("There are no documents to report on: no scores came.")
         names = [str(i) for i in range(counter.width)] if names is None else names
-        counts = _as_counts(label_counts, counter.width)
+        counts = label_counts
+        if counts is not None:
+            counts = check_counts("label_counts", counts, counter.width)
         decided = threshold is not None
         scores = _label_scores(names, counter.by_label(), range(counter.width))
+        if unknown:
+            scores += [Score(name, 0, 0, number) for name, number in unknown.items()]
+            if counts is not None:
+                counts = np.concatenate([counts, np.zeros(len(unknown), counts.dtype)])
         return cls(
             data=data,
             num_rows=counter.num_rows,
@@ -216,18 +235,10 @@ class LabelReport:
         for start in range(0, len(values), 2):
             yield "  ".join(values[start : start + 2])
 
-    def __str__(self):
-        from rich.console import Console
-
-        console = Console(width=88, color_system=None)
-        with console.capture() as capture:
-            console.print(self)
-        return capture.get()
-
     def _label_table(self):
         counts = self.label_counts or [score.actual for score in self.labels]
         order = sorted(range(len(counts)), key=lambda i: (-counts[i], i))
-        table = _table(
+        found = table(
             f"{self.data}: labels",
             *["label", "precision", "recall", "F1", "chosen", "true"],
             *["trained on"] * (self.label_counts is not None),
@@ -238,25 +249,25 @@ class LabelReport:
             numbers = [score.predicted, score.actual]
             if self.label_counts is not None:
                 numbers.append(self.label_counts[index])
-            table.add_row(
-                _plain(score.name),
+            found.add_row(
+                plain(score.name),
                 *(f"{100 * share:.2f}" for share in shares),
                 *(f"{number:,}" for number in numbers),
             )
         if len(order) > _SHOWN_LABELS:
-            table.caption = (
+            found.caption = (
                 f"the {_SHOWN_LABELS} most frequent of {len(order):,}; "
                 "all are in to_dict()"
             )
-        return table
+        return found
 
 
 class _Counter:
     """What is kept of the chunks: counts by label and group of rows, and row means."""
 
     def __init__(self, width, threshold, row_bounds, num_confused):
-        self.width, self.num_rows = width, 0
-        self.threshold = None if threshold is None else Thresholds(threshold)
+        self.width, self.num_rows, self.targets = width, 0, None
+        self.threshold = None if threshold is None else as_values(threshold)
         self.row_bounds = tuple(row_bounds)
         if list(self.row_bounds) != sorted({b for b in row_bounds if b >= 1}):
             expected = "numbers of labels from 1 on, in ascending order"
@@ -286,7 +297,7 @@ class _Counter:
         if np.isnan(scores).any():
             expected = f"numbers, in rows {self.num_rows:,} and following"
             raise ValueError(sentence("scores", expected, "NaN"))
-        true = np.asarray(multi_hot(labels, self.width)) > 0.5
+        true = np.asarray(multi_hot(labels, self.width, self.targets, "labels")) > 0.5
         if len(true) != len(scores):
             expected = f"as many rows as the scores, {len(scores)}"
             raise ValueError(sentence("labels", expected, len(true)))
@@ -297,7 +308,10 @@ class _Counter:
             for metric in self.means.values():
                 metric.update_state(true[rows], scores[rows])
             if self.threshold is not None:
-                self._count(true[rows], self.threshold.apply(scores[rows]))
+                chosen = scores[rows].astype("float32") > self.threshold.astype(
+                    "float32"
+                )
+                self._count(true[rows], chosen)
 
     def _count(self, true, chosen):
         group = np.searchsorted([0, *self.row_bounds], true.sum(axis=1), side="left")
@@ -376,16 +390,6 @@ def _label_groups(scores, counts, bounds, zero_division):
     ]
 
 
-def _as_counts(label_counts, width):
-    if label_counts is None:
-        return None
-    counts = np.asarray(label_counts)
-    if counts.shape != (width,):
-        expected = f"{width} training counts, one for each label"
-        raise ValueError(sentence("label_counts", expected, counts.shape))
-    return counts
-
-
 def _range_name(start, end):
     if end == 0:
         return "no label"
@@ -404,36 +408,19 @@ def _running_mean(x, y):
     return [np.median(x[b]) for b in bins], [y[b].mean() for b in bins]
 
 
-def _table(title, first, *columns):
-    from rich.table import Table
-
-    table = Table(title=_plain(title), title_justify="left", caption_justify="left")
-    table.add_column(first)
-    for name in columns:
-        table.add_column(name, justify="right")
-    return table
-
-
 def _group_table(title, kind, groups):
-    table = _table(title, "group", kind, "micro F1", "macro F1")
+    found = table(title, "group", kind, "micro F1", "macro F1")
     for group in groups:
         scores = (group.micro_f1, group.macro_f1)
-        table.add_row(
+        found.add_row(
             group.name, f"{group.size:,}", *(f"{100 * score:.2f}" for score in scores)
         )
-    return table
+    return found
 
 
 def _confused_table(title, pairs):
-    table = _table(title, "chosen", "but it was", "documents")
-    table.columns[1].justify = "left"
+    found = table(title, "chosen", "but it was", "documents")
+    found.columns[1].justify = "left"
     for chosen, missed, count in pairs:
-        table.add_row(_plain(chosen), _plain(missed), f"{count:,}")
-    return table
-
-
-def _plain(text):
-    """A name for rich, which would read [..] in it as markup."""
-    from rich.markup import escape
-
-    return escape(str(text))
+        found.add_row(plain(chosen), plain(missed), f"{count:,}")
+    return found

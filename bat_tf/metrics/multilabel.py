@@ -2,64 +2,96 @@
 
 A label is chosen where its score is above the threshold, strictly. Scores and threshold
 are in one space, whichever it is: logits with 0, probabilities with 0.5.
+
+All metrics of labels take the same arguments:
+
+* `y_true`: labels in every shape of `bat_tf._internal.targets`. The shape decides what
+  they are; the setting `targets`, `"ids"` or `"multi_hot"`, declares it.
+* `y_pred`: scores `[B, L]`. Scores `[B, T, L]` are those of tokens that may have
+  several tags: each token counts as a document would, but for those where Keras' mask
+  is False.
+* `sample_weight`: optional, one weight per row `[B]`, or per token `[B, T]`.
 """
 
 import keras
 import numpy as np
 from keras import ops
 
-from bat_tf._targets import multi_hot
-from bat_tf._validation import check_number, sentence
+from bat_tf._internal import targets as _targets
+from bat_tf._internal.keras_private import set_direction
+from bat_tf._internal.registry import FromArguments
+from bat_tf._internal.validation import as_values, check_number, sentence
 from bat_tf.metrics._counts import CountedFScore
-from bat_tf.thresholds import as_values
 
 
-class Ratio(keras.metrics.Metric):
+class Ratio(FromArguments, keras.metrics.Metric):
     """A sum over rows divided by another one; a mean over rows is the usual case.
 
     A subclass calls `self.add(values, sample_weight)` in its `update_state`. The sums
     are float64: float32 stops counting at 2**24 rows.
 
     Args:
+        targets: what `y_true` is, see the top of this file.
         name: name of the metric.
         dtype: dtype of the result.
     """
 
-    def __init__(self, name=None, dtype=None):
+    def __init__(self, *, targets=None, name=None, dtype=None):
         super().__init__(name=name, dtype=dtype)
-        self._direction = "up"  # what EarlyStopping(mode="auto") asks for
+        self.targets = _targets.check_form(targets)
+        set_direction(self, "up")
         self.total, self.divisor = (
             self.add_variable((), "zeros", dtype="float64", name=name)
             for name in ("total", "divisor")
         )
 
-    def add(self, values, sample_weight=None, divisors=None):
+    def add(self, values, weight=None, divisors=None):
         """Adds the values of a batch, one per row; without divisors each row is 1."""
         values = ops.cast(values, "float64")
         divisors = (
             ops.ones_like(values) if divisors is None else ops.cast(divisors, "float64")
         )
-        weight = ops.cast(row_weight(sample_weight), "float64")
-        self.total.assign(self.total + ops.sum(values * weight))
-        self.divisor.assign(self.divisor + ops.sum(divisors * weight))
+        if weight is not None:
+            weight = ops.cast(weight, "float64")
+            values, divisors = values * weight, divisors * weight
+        self.total.assign(self.total + ops.sum(values))
+        self.divisor.assign(self.divisor + ops.sum(divisors))
 
     def result(self):
         return ops.cast(ops.divide_no_nan(self.total, self.divisor), self.dtype)
 
 
-class _Thresholded:
+class Thresholded:
     """The setting `threshold`, which may change between two epochs or after training.
 
     It lives in a variable, so that a compiled step follows; a reset leaves it alone.
     """
 
-    def _add_threshold(self, num_labels, threshold):
-        check_number("num_labels", num_labels, low=1, integer=True)
-        self.num_labels = num_labels
-        self._cut = self.add_variable(
-            (num_labels,), "zeros", "float32", aggregation="mean", name="threshold"
-        )
+    def _set_threshold(self, num_labels, threshold):
+        self._cut = self._num_labels = None
         self.threshold = threshold
+        if num_labels is not None:
+            self._see(check_number("num_labels", num_labels, low=1, integer=True))
+
+    def _see(self, num_labels):
+        """Makes the variable, unless it is there, for this number of labels."""
+        if self._num_labels is not None:
+            return
+        values = np.broadcast_to(as_values(self._threshold, num_labels), (num_labels,))
+        self._num_labels = num_labels
+        self._cut = self.add_variable(
+            (num_labels,),
+            # Inside `fit`, a new variable cannot be assigned to.
+            lambda shape, dtype=None: ops.convert_to_tensor(values, dtype),
+            "float32",
+            aggregation="mean",
+            name="threshold",
+        )
+
+    @property
+    def num_labels(self):
+        """The number of labels, once it is known."""
+        return self._num_labels
 
     @property
     def threshold(self):
@@ -68,9 +100,11 @@ class _Thresholded:
 
     @threshold.setter
     def threshold(self, threshold):
-        values = as_values(threshold, self.num_labels)
-        self._cut.assign(np.broadcast_to(values.astype("float32"), (self.num_labels,)))
+        values = as_values(threshold, self._num_labels)
         self._threshold = values if values.ndim else float(values)
+        if self._cut is not None:
+            values = np.broadcast_to(values.astype("float32"), (self._num_labels,))
+            self._cut.assign(values)
 
     def reset_state(self):
         """Forgets what was counted, not the threshold."""
@@ -78,37 +112,48 @@ class _Thresholded:
             if variable is not self._cut:
                 variable.assign(ops.zeros(variable.shape, dtype=variable.dtype))
 
-    def _sets(self, y_true, y_pred):
-        """Returns the true and the chosen labels, both bool [B, L]."""
-        y_pred = as_scores(y_pred, self.num_labels)
-        return positives(y_true, self.num_labels), y_pred > self._cut
-
-    def get_config(self):
-        """Returns all arguments as JSON values."""
-        return {
-            "num_labels": self.num_labels,
-            "threshold": np.asarray(self._threshold).tolist(),
-            **super().get_config(),
-        }
+    def sets(self, y_true, y_pred, sample_weight):
+        """True and chosen labels, both bool [N, L], and the weights of their rows."""
+        true, scores, weight = rows(
+            y_true, y_pred, sample_weight, self.num_labels, self
+        )
+        self._see(scores.shape[1])
+        return positives(true, scores.shape[1]), scores > self._cut, weight
 
 
-@keras.saving.register_keras_serializable(package="bat_tf")
-class SubsetAccuracy(_Thresholded, Ratio):
-    """Share of the documents whose chosen labels are exactly the true ones.
+class SampleScore(Thresholded, Ratio):
+    """The mean over documents of what a subclass says of two sets, `of_sets`.
 
     Args:
-        num_labels: number of labels L.
+        num_labels: number of labels L; None: as many as the first scores have.
         threshold: a number, an array `[L]` or `bat_tf.thresholds.Thresholds`; labels
             with a score above it are chosen. In the space of the scores: 0 for the
             logits of ZLPR and of a sigmoid. The attribute can be set at any time.
-        name: name of the metric.
-        dtype: dtype of the result.
+        **settings: `targets` (see the top of this file), `name`, `dtype`.
+    """
 
-    Call arguments:
-        y_true: labels in any shape of `bat_tf._targets`: multi-hot `[B, L]` as floats,
-            ids `[B, P]` as integers with -1 where empty, ragged or sparse.
-        y_pred: scores `[B, L]`.
-        sample_weight: optional, one weight per row `[B]`.
+    def __init__(self, num_labels=None, *, threshold=0.0, **settings):
+        super().__init__(**settings)
+        self._set_threshold(num_labels, threshold)
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        """Adds the documents of a batch."""
+        true, chosen, weight = self.sets(y_true, y_pred, sample_weight)
+        both = _size(ops.logical_and(true, chosen))
+        self.add(self.of_sets(both, _size(true), _size(chosen)), weight)
+
+    def of_sets(self, both, true, chosen):
+        """The score of each document, given the sizes of three sets [N]."""
+        raise NotImplementedError
+
+
+@keras.saving.register_keras_serializable(package="bat_tf")
+class SubsetAccuracy(SampleScore):
+    """Share of the documents whose chosen labels are exactly the true ones.
+
+    Args:
+        num_labels: number of labels L, or None.
+        **settings: see `SampleScore`.
 
     Example:
         >>> from bat_tf.metrics import SubsetAccuracy
@@ -121,32 +166,23 @@ class SubsetAccuracy(_Thresholded, Ratio):
         ZLPR, "SubACC".
     """
 
-    def __init__(
-        self, num_labels, *, threshold=0.0, name="subset_accuracy", dtype=None
-    ):
-        super().__init__(name, dtype)
-        self._add_threshold(num_labels, threshold)
+    def __init__(self, num_labels=None, **settings):
+        super().__init__(num_labels, **{"name": "subset_accuracy", **settings})
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
-        """Adds the documents of a batch."""
-        true, chosen = self._sets(y_true, y_pred)
-        self.add(ops.all(ops.equal(true, chosen), axis=-1), sample_weight)
+    def of_sets(self, both, true, chosen):
+        """1 where nothing is missing or too much."""
+        return ops.logical_and(both == true, both == chosen)
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
-class SampleF1(_Thresholded, Ratio):
+class SampleF1(SampleScore):
     """F1 of each document's labels, averaged over the documents.
 
         mean 2 |ŷ ∩ y| / (|ŷ| + |y|),  and 1 where both sets are empty
 
     Args:
-        num_labels: number of labels L.
-        threshold: as in `SubsetAccuracy`.
-        name: name of the metric.
-        dtype: dtype of the result.
-
-    Call arguments:
-        y_true, y_pred, sample_weight: as in `SubsetAccuracy`.
+        num_labels: number of labels L, or None.
+        **settings: see `SampleScore`.
 
     Example:
         >>> from bat_tf.metrics import SampleF1
@@ -159,21 +195,42 @@ class SampleF1(_Thresholded, Ratio):
         ZLPR, "MLC-F1".
     """
 
-    def __init__(self, num_labels, *, threshold=0.0, name="sample_f1", dtype=None):
-        super().__init__(name, dtype)
-        self._add_threshold(num_labels, threshold)
+    def __init__(self, num_labels=None, **settings):
+        super().__init__(num_labels, **{"name": "sample_f1", **settings})
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
-        """Adds the documents of a batch."""
-        true, chosen = self._sets(y_true, y_pred)
-        both = _size(ops.logical_and(true, chosen))
-        sizes = _size(true) + _size(chosen)
-        f1 = ops.where(sizes == 0, 1.0, 2 * both / ops.maximum(sizes, 1.0))
-        self.add(f1, sample_weight)
+    def of_sets(self, both, true, chosen):
+        """Twice the labels in both sets, by those in each."""
+        return _share(2 * both, true + chosen)
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
-class LabelFScore(_Thresholded, CountedFScore):
+class SampleJaccard(SampleScore):
+    """Jaccard index of each document's labels, averaged over the documents.
+
+        mean |ŷ ∩ y| / |ŷ ∪ y|,  and 1 where both sets are empty
+
+    Args:
+        num_labels: number of labels L, or None.
+        **settings: see `SampleScore`.
+
+    Example:
+        >>> from bat_tf.metrics import SampleJaccard
+        >>> metric = SampleJaccard()
+        >>> metric.update_state([[0, 2], [-1, -1]], [[3.0, 1, -1], [-1, -1, -4]])
+        >>> round(float(metric.result()), 4)
+        0.6667
+    """
+
+    def __init__(self, num_labels=None, **settings):
+        super().__init__(num_labels, **{"name": "sample_jaccard", **settings})
+
+    def of_sets(self, both, true, chosen):
+        """The labels in both sets, by those in either."""
+        return _share(both, true + chosen - both)
+
+
+@keras.saving.register_keras_serializable(package="bat_tf")
+class LabelFScore(Thresholded, CountedFScore):
     r"""F score of the labels: of the pooled counts (micro) or label by label (macro).
 
         F_β = (1 + β²) TP / ((1 + β²) TP + β² FN + FP)
@@ -185,20 +242,18 @@ class LabelFScore(_Thresholded, CountedFScore):
     them for every label.
 
     Args:
-        num_labels: number of labels L.
+        num_labels: number of labels L, or None.
         average: `"micro"`, `"macro"` or `"weighted"`.
         beta: weight of recall against precision.
-        threshold: as in `SubsetAccuracy`.
+        threshold: as in `SampleScore`.
         label_ids: the labels that enter the average, such as the tail; all by default.
             All documents count either way.
         zero_division: score of a label (for micro, of all data) that neither occurs nor
             is chosen. 0 is scikit-learn's value and that of the balanced losses; 1
             gives the macro F1 of ZLPR's tables.
+        targets: what `y_true` is, see the top of this file.
         name: name of the metric.
         dtype: dtype of the result.
-
-    Call arguments:
-        y_true, y_pred, sample_weight: as in `SubsetAccuracy`.
 
     Example:
         >>> from bat_tf.metrics import LabelFScore
@@ -216,24 +271,32 @@ class LabelFScore(_Thresholded, CountedFScore):
 
     def __init__(
         self,
-        num_labels,
+        num_labels=None,
         *,
         average="micro",
         beta=1.0,
         threshold=0.0,
         label_ids=None,
         zero_division=0.0,
+        targets=None,
         name="label_f_score",
         dtype=None,
     ):
-        super().__init__(num_labels, beta, average, zero_division, name, dtype)
-        self._add_threshold(num_labels, threshold)
-        self.label_ids = None if label_ids is None else _checked(label_ids, num_labels)
+        super().__init__(None, beta, average, zero_division, name, dtype)
+        self.targets = _targets.check_form(targets)
+        self.label_ids = None if label_ids is None else np.unique(label_ids)
+        self._set_threshold(num_labels, threshold)
+
+    def _see(self, num_labels):
+        if self.label_ids is not None:
+            _check_ids(self.label_ids, num_labels)
+        super()._see(num_labels)
+        self.fit_to(num_labels)
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Counts the labels of a batch."""
-        true, chosen = self._sets(y_true, y_pred)
-        weight = ops.expand_dims(ops.cast(row_weight(sample_weight), "float64"), -1)
+        true, chosen, weight = self.sets(y_true, y_pred, sample_weight)
+        weight = column(weight)
         self.count(
             *(
                 # Within one batch float32 would do, if the weights were whole numbers.
@@ -250,62 +313,61 @@ class LabelFScore(_Thresholded, CountedFScore):
         counted[self.label_ids] = 1
         return ops.convert_to_tensor(counted)
 
-    def get_config(self):
-        """Returns all arguments as JSON values."""
-        ids = None if self.label_ids is None else self.label_ids.tolist()
-        return {"label_ids": ids, **super().get_config()}
 
+def rows(y_true, y_pred, sample_weight, num_labels, metric):
+    """`Labels`, float32 scores [N, L] and weights [N] or None, as a metric needs them.
 
-def as_scores(y_pred, num_labels=None):
-    """Scores [B, L] as float32; the width must be known, and L if that is given."""
-    y_pred = ops.cast(y_pred, "float32")
-    shape = tuple(y_pred.shape)
+    Args:
+        y_true: see the top of this file.
+        y_pred: see the top of this file.
+        sample_weight: see the top of this file.
+        num_labels: L, if it is known.
+        metric: its setting `targets` counts.
+    """
+    y_pred = ops.convert_to_tensor(y_pred)
+    true, scores, valid = _targets.as_rows(y_true, y_pred)
+    scores, shape = ops.cast(scores, "float32"), tuple(scores.shape)
     fits = len(shape) == 2 and shape[1] is not None and num_labels in (None, shape[1])
     if not fits:
         width = "L" if num_labels is None else num_labels
-        raise ValueError(sentence("y_pred", f"scores of shape [B, {width}]", shape))
-    return y_pred
+        expected = f"scores of shape [B, {width}]"
+        raise ValueError(sentence("y_pred", expected, tuple(y_pred.shape)))
+    true = _targets.read(true, shape[1], metric.targets, valid=valid)
+    return true, scores, _targets.row_weights(sample_weight, y_pred, valid)
 
 
-def positives(y_true, num_labels):
-    """The true labels as bool [B, L]; a probability counts as one above 0.5."""
-    return ops.greater(multi_hot(y_true, num_labels), 0.5)
+def positives(true, num_labels):
+    """`Labels` as a bool multi-hot [N, L]; a probability counts as one above 0.5."""
+    hot = _targets.as_multi_hot(true, num_labels)
+    return hot if hot.dtype == "bool" else hot > 0.5
 
 
-def row_weight(sample_weight):
-    """One weight per row as [B], or 1 for all of them."""
-    if sample_weight is None:
-        return ops.ones((1,))
-    weight = ops.convert_to_tensor(sample_weight)
-    if len(weight.shape) > 1 and tuple(weight.shape[1:]) != (1,):
-        raise ValueError(
-            sentence(
-                "sample_weight",
-                "one weight per row, of shape [B] or [B, 1]",
-                tuple(weight.shape),
-                "A label has no weight of its own here; `label_ids` of the F scores "
-                "leaves labels out.",
-            )
-        )
-    return ops.reshape(weight, (-1,))
+def column(weight):
+    """Weights of rows [N] as float64 [N, 1], or 1 for all of them."""
+    if weight is None:
+        return ops.ones((1, 1), "float64")
+    return ops.expand_dims(ops.cast(weight, "float64"), -1)
 
 
 def _size(labels):
     return ops.sum(ops.cast(labels, "float32"), axis=-1)
 
 
-def _checked(label_ids, num_labels):
-    ids = np.unique(np.asarray(label_ids, "int64").ravel())
-    if not ids.size or ids[0] < 0 or ids[-1] >= num_labels:
+def _share(part, whole):
+    return ops.where(whole == 0, 1.0, part / ops.maximum(whole, 1.0))
+
+
+def _check_ids(label_ids, num_labels):
+    if not label_ids.size or label_ids[0] < 0 or label_ids[-1] >= num_labels:
         expected = f"ids of labels from 0 to {num_labels - 1}, one or more"
-        raise ValueError(sentence("label_ids", expected, label_ids))
-    return ids
+        raise ValueError(sentence("label_ids", expected, label_ids.tolist()))
 
 
 NAMES = {
-    "subset-accuracy": (SubsetAccuracy, {}),
-    "mlc-f1": (SampleF1, {}),
-    "micro-f1": (LabelFScore, {"average": "micro"}),
-    "macro-f1": (LabelFScore, {"average": "macro"}),
-    "macro-f2": (LabelFScore, {"average": "macro", "beta": 2.0}),
+    "subset_accuracy": (SubsetAccuracy, {}),
+    "mlc_f1": (SampleF1, {}),
+    "jaccard": (SampleJaccard, {}),
+    "micro_f1": (LabelFScore, {"average": "micro"}),
+    "macro_f1": (LabelFScore, {"average": "macro"}),
+    "macro_f2": (LabelFScore, {"average": "macro", "beta": 2.0}),
 }

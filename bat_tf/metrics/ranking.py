@@ -1,7 +1,8 @@
 """How well the scores of a document order its labels, and how good the first k are.
 
 None of these has a threshold. Ties are counted against the model in the two metrics
-over all labels; among the first k, the lower id comes first.
+over all labels; among the first k, the lower id comes first. What they are called with
+is said in `bat_tf.metrics.multilabel`.
 
 Where only the first k labels are looked at, `y_pred` is scores `[B, L]`, or a tuple
 (ids, scores) of the best labels that a model found: integers and floats, both `[B, M]`
@@ -14,15 +15,24 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from bat_tf._targets import are_ids, as_labels, padded_ids
-from bat_tf._validation import check_choice, check_number, sentence
-from bat_tf.metrics._counts import CountedFScore
-from bat_tf.metrics.multilabel import (
-    Ratio,
-    as_scores,
-    positives,
-    row_weight,
+from bat_tf._internal.keras_private import set_direction
+from bat_tf._internal.targets import (
+    MULTI_HOT,
+    check_form,
+    dense,
+    form_of,
+    once,
+    read,
+    row_weights,
 )
+from bat_tf._internal.validation import (
+    check_choice,
+    check_counts,
+    check_number,
+    sentence,
+)
+from bat_tf.metrics._counts import CountedFScore
+from bat_tf.metrics.multilabel import Ratio, column, positives, rows
 
 EMPTY_ROWS = ("zero", "one", "skip")
 TOP_K_SCORES = ("precision", "recall", "ndcg")
@@ -30,8 +40,38 @@ MACRO_SCORES = ("precision", "recall", "f_score")
 GROUPS = ("few", "medium", "many")
 
 
+class _Ranking(Ratio):
+    """A mean over documents that needs all labels in the order of their scores."""
+
+    def _groups(self, y_true, y_pred, sample_weight):
+        """Sorts each row and gathers labels of the same score in groups, best first.
+
+        Returns:
+            Three float tensors [N, L], by group: how many of its labels are true, how
+            many labels score as high or higher, and how many of those are true. Rows
+            have fewer groups than labels where scores tie; the rest is empty. And the
+            weights of the rows.
+        """
+        labels, scores, weight = rows(y_true, y_pred, sample_weight, None, self)
+        width = scores.shape[1]
+        true = ops.cast(positives(labels, width), "float32")
+        scores, order = ops.top_k(scores, width)
+        true = ops.take_along_axis(true, order, axis=1)
+        new = ops.cast(scores[:, 1:] != scores[:, :-1], "int32")
+        group = ops.pad(ops.cumsum(new, axis=1), ((0, 0), (1, 0)))
+        size = ops.shape(scores)[0]
+        group = ops.reshape(ops.expand_dims(ops.arange(size), 1) * width + group, (-1,))
+
+        def by_group(values):
+            sums = ops.segment_sum(ops.reshape(values, (-1,)), group, size * width)
+            return ops.reshape(sums, (size, width))
+
+        true, size_of = by_group(true), by_group(ops.ones_like(true))
+        return true, ops.cumsum(size_of, axis=1), ops.cumsum(true, axis=1), weight
+
+
 @keras.saving.register_keras_serializable(package="bat_tf")
-class LabelRankingAveragePrecision(Ratio):
+class LabelRankingAveragePrecision(_Ranking):
     """Average precision of each document's true labels, averaged over the documents.
 
         mean_n 1/|y| Σ_{a ∈ y} #{b ∈ y: s_b ≥ s_a} / #{b: s_b ≥ s_a}
@@ -42,13 +82,7 @@ class LabelRankingAveragePrecision(Ratio):
     Args:
         empty_rows: what a document without labels counts: `"zero"` (ZLPR's tables),
             `"one"` (scikit-learn), or `"skip"`.
-        name: name of the metric.
-        dtype: dtype of the result.
-
-    Call arguments:
-        y_true: labels in any shape of `bat_tf._targets`.
-        y_pred: scores `[B, L]`.
-        sample_weight: optional, one weight per row `[B]`.
+        **settings: `targets`, `name` and `dtype`, see `bat_tf.metrics.multilabel`.
 
     Example:
         >>> from bat_tf.metrics import LabelRankingAveragePrecision
@@ -61,33 +95,23 @@ class LabelRankingAveragePrecision(Ratio):
         ZLPR, "AvgPrec".
     """
 
-    def __init__(
-        self,
-        *,
-        empty_rows="zero",
-        name="label_ranking_average_precision",
-        dtype=None,
-    ):
-        super().__init__(name, dtype)
+    def __init__(self, *, empty_rows="zero", **settings):
+        super().__init__(**{"name": "label_ranking_average_precision", **settings})
         self.empty_rows = check_choice("empty_rows", empty_rows, EMPTY_ROWS)
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Adds the documents of a batch."""
-        true, above, true_above = _tie_groups(y_true, y_pred)
+        true, above, true_above, weight = self._groups(y_true, y_pred, sample_weight)
         size = ops.sum(true, axis=-1)
         precision = true_above / ops.maximum(above, 1.0)
         value = ops.sum(true * precision, axis=-1) / ops.maximum(size, 1.0)
         if self.empty_rows == "one":
             value = ops.where(size == 0, 1.0, value)
-        self.add(value, sample_weight, size > 0 if self.empty_rows == "skip" else None)
-
-    def get_config(self):
-        """Returns all arguments as JSON values."""
-        return {"empty_rows": self.empty_rows, **super().get_config()}
+        self.add(value, weight, size > 0 if self.empty_rows == "skip" else None)
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
-class LabelRankingLoss(Ratio):
+class LabelRankingLoss(_Ranking):
     """Share of the pairs (true, other label) in the wrong order; smaller is better.
 
         mean_n #{(a, b) ∈ y × ȳ: s_a ≤ s_b} / (|y| |ȳ|),  and 0 if y or ȳ is empty
@@ -95,11 +119,7 @@ class LabelRankingLoss(Ratio):
     It equals `sklearn.metrics.label_ranking_loss`.
 
     Args:
-        name: name of the metric.
-        dtype: dtype of the result.
-
-    Call arguments:
-        y_true, y_pred, sample_weight: as in `LabelRankingAveragePrecision`.
+        **settings: `targets`, `name` and `dtype`, see `bat_tf.metrics.multilabel`.
 
     Example:
         >>> from bat_tf.metrics import LabelRankingLoss
@@ -112,43 +132,17 @@ class LabelRankingLoss(Ratio):
         ZLPR, "RankLoss"; eq. 30 with |y| |ȳ| in the place of |ŷ| |y|, a misprint.
     """
 
-    def __init__(self, *, name="label_ranking_loss", dtype=None):
-        super().__init__(name, dtype)
-        self._direction = "down"
+    def __init__(self, **settings):
+        super().__init__(**{"name": "label_ranking_loss", **settings})
+        set_direction(self, "down")
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Adds the documents of a batch."""
-        true, above, true_above = _tie_groups(y_true, y_pred)
+        true, above, true_above, weight = self._groups(y_true, y_pred, sample_weight)
         size = ops.sum(true, axis=-1)
         pairs = size * (float(true.shape[-1]) - size)
         wrong = ops.sum(true * (above - true_above), axis=-1)
-        self.add(ops.divide_no_nan(wrong, pairs), sample_weight)
-
-
-def _tie_groups(y_true, y_pred):
-    """Sorts each row and gathers labels of the same score in groups, best first.
-
-    Returns:
-        Three float tensors [B, L], by group: how many of its labels are true, how many
-        labels score as high or higher, and how many of those are true. Rows have fewer
-        groups than labels where scores tie; the rest is empty.
-    """
-    scores = as_scores(y_pred)
-    width = scores.shape[1]
-    true = ops.cast(positives(y_true, width), "float32")
-    scores, order = ops.top_k(scores, width)
-    true = ops.take_along_axis(true, order, axis=1)
-    new = ops.cast(scores[:, 1:] != scores[:, :-1], "int32")
-    group = ops.pad(ops.cumsum(new, axis=1), ((0, 0), (1, 0)))
-    rows = ops.shape(scores)[0]
-    group = ops.reshape(ops.expand_dims(ops.arange(rows), 1) * width + group, (-1,))
-
-    def by_group(values):
-        sums = ops.segment_sum(ops.reshape(values, (-1,)), group, rows * width)
-        return ops.reshape(sums, (rows, width))
-
-    true, size = by_group(true), by_group(ops.ones_like(true))
-    return true, ops.cumsum(size, axis=1), ops.cumsum(true, axis=1)
+        self.add(ops.divide_no_nan(wrong, pairs), weight)
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
@@ -165,13 +159,7 @@ class TopK(Ratio):
     Args:
         k: how many labels are looked at.
         score: `"precision"`, `"recall"` or `"ndcg"`.
-        name: name of the metric.
-        dtype: dtype of the result.
-
-    Call arguments:
-        y_true: labels in any shape of `bat_tf._targets`.
-        y_pred: scores `[B, L]`, or a tuple (ids, scores) of the best labels `[B, M]`.
-        sample_weight: optional, one weight per row `[B]`.
+        **settings: `targets`, `name` and `dtype`, see `bat_tf.metrics.multilabel`.
 
     Example:
         >>> from bat_tf.metrics import TopK
@@ -184,14 +172,14 @@ class TopK(Ratio):
         0.5
     """
 
-    def __init__(self, k, *, score="precision", name="top_k", dtype=None):
-        super().__init__(name, dtype)
+    def __init__(self, k, *, score="precision", **settings):
+        super().__init__(**{"name": "top_k", **settings})
         self.k = check_number("k", k, low=1, integer=True)
         self.score = check_choice("score", score, TOP_K_SCORES)
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Adds the documents of a batch."""
-        true = _TrueLabels(y_true, y_pred)
+        true = _TrueLabels(self, y_true, y_pred, sample_weight)
         hits = true.among(true.best(self.k))
         found = ops.sum(hits, axis=-1)
         if self.score == "precision":
@@ -204,11 +192,7 @@ class TopK(Ratio):
             gain = hits * discount[: hits.shape[1]].astype("float32")
             best = ops.cast(ops.minimum(true.size(), self.k), "int32")
             value = ops.divide_no_nan(ops.sum(gain, axis=-1), ops.take(ideal, best))
-        self.add(value, sample_weight)
-
-    def get_config(self):
-        """Returns all arguments as JSON values."""
-        return {"k": self.k, "score": self.score, **super().get_config()}
+        self.add(value, true.weight)
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
@@ -224,11 +208,7 @@ class PropensityScoredTopK(Ratio):
         num_examples: number of training documents, N.
         propensity_a: A; 0.55 by default, 0.5 for Wikipedia, 0.6 for Amazon.
         propensity_b: B; 1.5 by default, 0.4 for Wikipedia, 2.6 for Amazon.
-        name: name of the metric.
-        dtype: dtype of the result.
-
-    Call arguments:
-        y_true, y_pred, sample_weight: as in `TopK`.
+        **settings: `targets`, `name` and `dtype`, see `bat_tf.metrics.multilabel`.
 
     Example:
         >>> from bat_tf.metrics import PropensityScoredTopK
@@ -249,10 +229,9 @@ class PropensityScoredTopK(Ratio):
         *,
         propensity_a=0.55,
         propensity_b=1.5,
-        name="propensity_scored_top_k",
-        dtype=None,
+        **settings,
     ):
-        super().__init__(name, dtype)
+        super().__init__(**{"name": "propensity_scored_top_k", **settings})
         self.k = check_number("k", k, low=1, integer=True)
         self.label_counts = _as_counts(label_counts)
         self.num_examples = check_number("num_examples", num_examples, 1, integer=True)
@@ -269,23 +248,12 @@ class PropensityScoredTopK(Ratio):
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Adds the documents of a batch."""
-        true = _TrueLabels(y_true, y_pred, len(self.label_counts))
+        true = _TrueLabels(self, y_true, y_pred, sample_weight, len(self.label_counts))
         value = ops.convert_to_tensor(self.inverse_propensity, "float32")
         best = true.best(self.k)
         found = ops.sum(true.among(best) * ops.take(value, best), axis=-1)
         ideal, _ = ops.top_k(true.weighed(value, self.k), self.k)
-        self.add(found, sample_weight, ops.sum(ideal, axis=-1))
-
-    def get_config(self):
-        """Returns all arguments as JSON values."""
-        return {
-            "k": self.k,
-            "label_counts": self.label_counts.tolist(),
-            "num_examples": self.num_examples,
-            "propensity_a": self.propensity_a,
-            "propensity_b": self.propensity_b,
-            **super().get_config(),
-        }
+        self.add(found, true.weight, ops.sum(ideal, axis=-1))
 
 
 @keras.saving.register_keras_serializable(package="bat_tf")
@@ -305,11 +273,9 @@ class MacroTopK(CountedFScore):
         boundaries: few is up to the first number of training documents, many is above
             the second.
         skip_absent: leave labels that the test documents lack out of the mean.
+        targets: see `bat_tf.metrics.multilabel`.
         name: name of the metric.
         dtype: dtype of the result.
-
-    Call arguments:
-        y_true, y_pred, sample_weight: as in `TopK`.
 
     Example:
         >>> from bat_tf.metrics import MacroTopK
@@ -319,7 +285,7 @@ class MacroTopK(CountedFScore):
         0.3333
 
     Reference:
-        ME-XML, eq. 12.
+        ME-XML, equations 12 to 15.
     """
 
     def __init__(
@@ -331,11 +297,13 @@ class MacroTopK(CountedFScore):
         group=None,
         boundaries=(20, 100),
         skip_absent=False,
+        targets=None,
         name="macro_top_k",
         dtype=None,
     ):
         counts = _as_counts(label_counts)
         super().__init__(len(counts), 1.0, "macro", 0.0, name, dtype)
+        self.targets = check_form(targets)
         self.k = check_number("k", k, low=1, integer=True)
         self.label_counts = counts
         self.score = check_choice("score", score, MACRO_SCORES)
@@ -348,10 +316,10 @@ class MacroTopK(CountedFScore):
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Counts the labels of a batch."""
-        true = _TrueLabels(y_true, y_pred, len(self.label_counts))
+        true = _TrueLabels(self, y_true, y_pred, sample_weight, len(self.label_counts))
         best = true.best(self.k)
         hits = ops.cast(true.among(best), "float64")
-        weight = ops.expand_dims(ops.cast(row_weight(sample_weight), "float64"), -1)
+        weight = column(true.weight)
         self.count(
             true_positives=true.sum_by_label(best, hits * weight),
             predicted=true.sum_by_label(best, ops.ones_like(hits) * weight),
@@ -365,43 +333,27 @@ class MacroTopK(CountedFScore):
         counted = ops.convert_to_tensor(np.array(members, "float64")[group])
         return ops.where(self.actual > 0, counted, 0) if self.skip_absent else counted
 
-    def result(self):
-        return ops.cast(self._averaged()[self.score], self.dtype)
-
-    def get_config(self):
-        """Returns all arguments as JSON values."""
-        config = super().get_config()
-        return {
-            "k": self.k,
-            "label_counts": self.label_counts.tolist(),
-            "score": self.score,
-            "group": self.group,
-            "boundaries": list(self.boundaries),
-            "skip_absent": self.skip_absent,
-            "name": config["name"],
-            "dtype": config["dtype"],
-        }
-
 
 class _TrueLabels:
     """The true labels of a batch, as ids [B, P] if they came as ids, else multi-hot."""
 
-    def __init__(self, y_true, y_pred, num_labels=None):
+    def __init__(self, metric, y_true, y_pred, sample_weight=None, num_labels=None):
         self.found = self.scores = None
         if isinstance(y_pred, tuple):
-            self.num_labels = num_labels or _width(y_true) or _ANY_NUMBER
+            self.num_labels = num_labels or _width(y_true, metric.targets)
             self.found = _as_found(y_pred, self.num_labels)
+            true = read(y_true, self.num_labels, metric.targets)
+            self.weight = row_weights(sample_weight, self.found[1])
         else:
-            self.scores = as_scores(y_pred, num_labels)
+            true, self.scores, self.weight = rows(
+                y_true, y_pred, sample_weight, num_labels, metric
+            )
             self.num_labels = self.scores.shape[1]
-        self.as_ids = are_ids(y_true)
+        self.as_ids = true.are_ids
         if self.as_ids:
-            # A label that a row has twice counts once.
-            ids = ops.sort(padded_ids(y_true, self.num_labels), axis=1)
-            before = ops.pad(ids, ((0, 0), (1, 0)), constant_values=-1)[:, :-1]
-            self.labels = ops.where(ids == before, -1, ids)
+            self.labels = once(true.values)
         else:
-            self.labels = ops.cast(positives(y_true, self.num_labels), "float32")
+            self.labels = ops.cast(positives(true, self.num_labels), "float32")
 
     def best(self, k):
         """Ids of the k best labels, or of all if there are fewer; -1 is none."""
@@ -457,9 +409,10 @@ class _TrueLabels:
 _ANY_NUMBER = int(np.iinfo("int32").max)
 
 
-def _width(y_true):
-    """L of a multi-hot, if it is known; ids do not tell."""
-    return None if are_ids(y_true) else as_labels(y_true).shape[-1]
+def _width(y_true, declared):
+    """L of a multi-hot, if it is known; integers are taken for ids."""
+    hot = form_of(y_true, None, declared) == MULTI_HOT
+    return (dense(y_true).shape[-1] if hot else None) or _ANY_NUMBER
 
 
 def _as_found(y_pred, num_labels):
@@ -506,27 +459,23 @@ def _check_found(ids, num_labels):
 
 
 def _as_counts(label_counts):
-    counts = np.asarray(label_counts, "float64")
-    if counts.ndim != 1 or not counts.size or not (counts >= 0).all():
-        expected = "one number of training documents >= 0 for each label"
-        remedy = "`LabelSpace.fit(labels).counts` has them."
-        raise ValueError(sentence("label_counts", expected, label_counts, remedy))
-    return counts
+    remedy = "`LabelSpace.fit(labels).counts` has them."
+    return check_counts("label_counts", label_counts, remedy=remedy).astype("float64")
 
 
 NAMES = {
-    "average-precision": (LabelRankingAveragePrecision, {}),
-    "ranking-loss": (LabelRankingLoss, {}),
-    "p@k": (TopK, {"score": "precision"}),
-    "r@k": (TopK, {"score": "recall"}),
-    "ndcg@k": (TopK, {"score": "ndcg"}),
-    "psp@k": (PropensityScoredTopK, {}),
-    "macro-p@k": (MacroTopK, {"score": "precision"}),
-    "macro-r@k": (MacroTopK, {"score": "recall"}),
-    "macro-f@k": (MacroTopK, {"score": "f_score"}),
+    "average_precision": (LabelRankingAveragePrecision, {}),
+    "ranking_loss": (LabelRankingLoss, {}),
+    "precision_at_k": (TopK, {"score": "precision"}),
+    "recall_at_k": (TopK, {"score": "recall"}),
+    "ndcg_at_k": (TopK, {"score": "ndcg"}),
+    "psp_at_k": (PropensityScoredTopK, {}),
+    "macro_precision_at_k": (MacroTopK, {"score": "precision"}),
+    "macro_recall_at_k": (MacroTopK, {"score": "recall"}),
+    "macro_f_at_k": (MacroTopK, {"score": "f_score"}),
 }
 NAMES |= {
-    f"{name}-{group}": (cls, {**settings, "group": group})
+    f"{name}_{group}": (cls, {**settings, "group": group})
     for name, (cls, settings) in NAMES.items()
     if cls is MacroTopK
     for group in GROUPS

@@ -73,8 +73,20 @@ def macro(scores, beta=1.0):
     return sum(score.f(beta) for score in scores) / len(scores) if scores else 0.0
 
 
+class Printed:
+    """Prints what it is for rich as plain text, too."""
+
+    def __str__(self):
+        from rich.console import Console
+
+        console = Console(width=88, color_system=None)
+        with console.capture() as capture:
+            console.print(self)
+        return capture.get()
+
+
 @dataclasses.dataclass(frozen=True)
-class TaggingReport:
+class TaggingReport(Printed):
     """Scores of a tagger on one dataset.
 
     Args:
@@ -96,7 +108,7 @@ class TaggingReport:
 
         A SavedModel answers with keywords alone: its report has no token scores.
         """
-        tokens = _token_scores(model, dataset, batch_size)
+        tokens = [] if model.exported else _token_scores(model, dataset, batch_size)
         spans = score_spans(
             [example.spans for example in dataset], model.tag(dataset.texts)
         )
@@ -124,25 +136,16 @@ class TaggingReport:
 
     def __rich_console__(self, console, options):
         if self.tokens:
-            yield _table(f"{self.data}: tokens", "class", self.tokens)
-        yield _table(f"{self.data}: keywords", "kind", [*self.spans, micro(self.spans)])
+            yield _score_table(f"{self.data}: tokens", "class", self.tokens)
+        kinds = [*self.spans, micro(self.spans)]
+        yield _score_table(f"{self.data}: keywords", "kind", kinds)
         yield "  ".join(f"{n} {100 * value:.2f}" for n, value in self.values.items())
-
-    def __str__(self):
-        from rich.console import Console
-
-        console = Console(width=88, color_system=None)
-        with console.capture() as capture:
-            console.print(self)
-        return capture.get()
 
 
 def _token_scores(model, dataset, batch_size):
-    if not hasattr(model, "batches"):
-        return []
     counter = TokenFScore(len(model.tags))
     for inputs, tags in model.batches(dataset, batch_size):
-        counter.update_state(tags, model(inputs, training=False))
+        counter.update_state(tags, model.scored(tags, model(inputs, training=False)))
     columns = [
         np.asarray(keras.ops.convert_to_numpy(column), int).tolist()
         for column in (counter.true_positives, counter.predicted, counter.actual)
@@ -150,19 +153,33 @@ def _token_scores(model, dataset, batch_size):
     return [Score(*row) for row in zip(model.tags, *columns, strict=True)]
 
 
-def _table(title, first, scores):
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left")
-    table.add_column(first)
-    for name in ("precision", "recall", "F1", "F2", "predicted", "true"):
-        table.add_column(name, justify="right")
+def _score_table(title, first, scores):
+    columns = ("precision", "recall", "F1", "F2", "predicted", "true")
+    found = table(title, first, *columns)
     for score in scores:
         shares = (score.precision, score.recall, score.f(), score.f(2))
-        table.add_row(
-            score.name,
+        found.add_row(
+            plain(score.name),
             *(f"{100 * share:.2f}" for share in shares),
             f"{score.predicted:,}",
             f"{score.actual:,}",
         )
-    return table
+    return found
+
+
+def table(title, first, *columns):
+    """An empty table for rich: names to the left, numbers to the right."""
+    from rich.table import Table
+
+    found = Table(title=plain(title), title_justify="left", caption_justify="left")
+    found.add_column(first)
+    for name in columns:
+        found.add_column(name, justify="right")
+    return found
+
+
+def plain(text):
+    """A name for rich, which would read [..] in it as markup."""
+    from rich.markup import escape
+
+    return escape(str(text))

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from bat_tf._validation import check_choice, check_number, sentence
+from bat_tf._internal.validation import check_choice, check_number, sentence
 from bat_tf.metrics._counts import CountedFScore, tags_and_predictions
 
 SCHEMES = ("bio", "plain")
@@ -38,7 +38,7 @@ class SpanF1(CountedFScore):
         dtype: dtype of the result.
 
     Call arguments:
-        y_true: integer tags `[B, T]`, one text per row.
+        y_true: integer tags `[B, T]`, or one-hot `[B, T, C]`, one text per row.
         y_pred: logits or probabilities `[B, T, C]`, or predicted tags `[B, T]`.
         sample_weight: optional, one weight per row `[B]`.
 
@@ -74,7 +74,7 @@ class SpanF1(CountedFScore):
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Counts the spans of a batch."""
-        y_true, y_pred = tags_and_predictions(
+        y_true, y_pred, _ = tags_and_predictions(
             y_true, y_pred, len(self.tag_names), self.ignore_index
         )
         if len(y_true.shape) != 2:
@@ -142,15 +142,6 @@ class SpanF1(CountedFScore):
         """Returns 1 for every kind that occurs or is predicted, else 0."""
         return ops.cast(self.actual + self.predicted > 0, "float32")
 
-    def get_config(self):
-        """Returns all arguments as JSON values."""
-        return {
-            "tag_names": list(self.tag_names),
-            "scheme": self.scheme,
-            "ignore_index": self.ignore_index,
-            **super().get_config(),
-        }
-
 
 def _to_columns(values, columns):
     """Adds `values[b, t]` into column `columns[b, t]` of row b; shapes [B, T]."""
@@ -193,4 +184,4 @@ def _read_tags(tag_names, scheme):
     return kinds, *zip(*properties, strict=True)
 
 
-NAMES = {"span-f1": (SpanF1, {})}
+NAMES = {"span_f1": (SpanF1, {})}

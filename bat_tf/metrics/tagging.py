@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from bat_tf._validation import check_number, sentence
+from bat_tf._internal.validation import check_number, sentence
 from bat_tf.metrics._counts import CountedFScore, tags_and_predictions
 
 
@@ -22,7 +22,7 @@ class TokenFScore(CountedFScore):
     class. Tokens with tag `ignore_index` or under a Keras mask do not count.
 
     Args:
-        num_classes: number of classes C.
+        num_classes: number of classes C; None: as many as the first scores have.
         beta: weight of recall against precision; 1 and 2 in the paper.
         average: `"macro"` (the paper), `"micro"` or `"weighted"`.
         exclude: ids of classes that do not enter the average, such as `[0]` for
@@ -34,7 +34,7 @@ class TokenFScore(CountedFScore):
         dtype: dtype of the result.
 
     Call arguments:
-        y_true: integer tags `[B, T]`.
+        y_true: integer tags `[B, T]`, or one-hot `[B, T, C]`.
         y_pred: logits or probabilities `[B, T, C]`, or predicted tags `[B, T]`.
         sample_weight: optional, per row `[B]` or per token `[B, T]`.
 
@@ -53,7 +53,7 @@ class TokenFScore(CountedFScore):
 
     def __init__(
         self,
-        num_classes,
+        num_classes=None,
         *,
         beta=1.0,
         average="macro",
@@ -63,26 +63,30 @@ class TokenFScore(CountedFScore):
         name="token_f_score",
         dtype=None,
     ):
-        check_number("num_classes", num_classes, low=2, integer=True)
-        super().__init__(num_classes, beta, average, zero_division, name, dtype)
-        self.num_classes = num_classes
         self.exclude = sorted(set(exclude or ()))
-        kept = set(range(num_classes)) - set(self.exclude)
-        if not kept or not set(self.exclude) <= set(range(num_classes)):
-            raise ValueError(
-                sentence(
-                    "exclude",
-                    f"ids of some, not all, of the classes 0 to {num_classes - 1}",
-                    exclude,
-                )
-            )
+        super().__init__(num_classes, beta, average, zero_division, name, dtype)
         self.ignore_index = check_number("ignore_index", ignore_index, integer=True)
+
+    def fit_to(self, num_classes):
+        """Makes the state, unless it is there, for this number of classes."""
+        check_number("num_classes", num_classes, low=2, integer=True)
+        everything = set(range(num_classes))
+        if not set(self.exclude) < everything:
+            expected = f"ids of some, not all, of the classes 0 to {num_classes - 1}"
+            raise ValueError(sentence("exclude", expected, self.exclude))
+        super().fit_to(num_classes)
+
+    @property
+    def num_classes(self):
+        """The number of classes, once it is known."""
+        return self.size
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Counts the tokens of a batch."""
-        y_true, y_pred = tags_and_predictions(
-            y_true, y_pred, self.num_classes, self.ignore_index
+        y_true, y_pred, num_classes = tags_and_predictions(
+            y_true, y_pred, self.size, self.ignore_index
         )
+        self.fit_to(num_classes)
         valid = ops.not_equal(y_true, self.ignore_index)
         weight = ops.cast(valid, "float32")
         if sample_weight is not None:
@@ -109,19 +113,10 @@ class TokenFScore(CountedFScore):
             [float(i not in self.exclude) for i in range(self.num_classes)]
         )
 
-    def get_config(self):
-        """Returns all arguments as JSON values."""
-        return {
-            "num_classes": self.num_classes,
-            "exclude": list(self.exclude),
-            "ignore_index": self.ignore_index,
-            **super().get_config(),
-        }
-
 
 NAMES = {
-    "token-macro-f1": (TokenFScore, {"beta": 1.0}),
-    "token-macro-f2": (TokenFScore, {"beta": 2.0}),
-    "token-macro-f1-no-none": (TokenFScore, {"beta": 1.0, "exclude": [0]}),
-    "token-macro-f2-no-none": (TokenFScore, {"beta": 2.0, "exclude": [0]}),
+    "token_macro_f1": (TokenFScore, {"beta": 1.0}),
+    "token_macro_f2": (TokenFScore, {"beta": 2.0}),
+    "token_macro_f1_no_none": (TokenFScore, {"beta": 1.0, "exclude": [0]}),
+    "token_macro_f2_no_none": (TokenFScore, {"beta": 2.0, "exclude": [0]}),
 }

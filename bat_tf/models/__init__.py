@@ -1,9 +1,14 @@
-"""The Keras models: encoder states → logits → tags and labels."""
+"""A model = preprocessor + encoder + heads; baselines, files and exports."""
 
-from bat_tf.models.classifier import LabelClassifier as LabelClassifier
-from bat_tf.models.consistency import consistent as consistent
-from bat_tf.models.dictionary import DictionaryTagger as DictionaryTagger
-from bat_tf.models.experts import ExpertClassifier as ExpertClassifier
-from bat_tf.models.shortlist import Shortlist as Shortlist
-from bat_tf.models.svm import SVMClassifier as SVMClassifier
-from bat_tf.models.tagger import BATTagger as BATTagger
+from bat_tf._internal.lazy import passing_on
+
+__getattr__, __all__ = passing_on(
+    __name__,
+    classifier="LabelClassifier",
+    dictionary="DictionaryTagger",
+    experts="ExpertClassifier",
+    export="export_model ops_beyond_core",
+    load="ServedClassifier ServedTagger",
+    svm="SVMClassifier",
+    tagger="BATTagger",
+)

@@ -3,7 +3,7 @@
 import unicodedata
 from collections import Counter, defaultdict
 
-from bat_tf._validation import sentence
+from bat_tf._internal.validation import sentence
 from bat_tf.data.dataset import Span
 
 # Full-width letters, digits and punctuation read like their ASCII twins.

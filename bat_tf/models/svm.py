@@ -1,13 +1,20 @@
 """SVMClassifier: the baseline that a label classifier has to beat."""
 
 import numpy as np
+import scipy.sparse
+import tensorflow as tf
 
-from bat_tf._validation import check_choice, check_number, import_optional, sentence
-from bat_tf.data.dataset import TextDataset
+from bat_tf._internal.validation import (
+    check_choice,
+    check_number,
+    sentence,
+)
+from bat_tf.answers import Labelling, answered, label_answers, option_inputs
 from bat_tf.data.labels import LabelSpace
 from bat_tf.metrics import get as get_metric
 from bat_tf.metrics.label_report import LabelReport
-from bat_tf.models.text_model import is_east_asian
+from bat_tf.models.linear import as_logits, separate
+from bat_tf.models.parts import check_data, is_east_asian
 from bat_tf.thresholds import fit_threshold
 
 # How scikit-learn is to find the units of a text; one-letter words are words too.
@@ -17,7 +24,7 @@ _UNITS = {
 }
 
 
-class SVMClassifier:
+class SVMClassifier(Labelling):
     """One linear support vector machine a label, on the TF-IDF of a text's words.
 
     A label is chosen where its decision value is above `threshold`: 0 is the hyperplane
@@ -30,15 +37,18 @@ class SVMClassifier:
         unit: `"words"`, or `"characters"` for texts without blanks between words.
         ngrams: how many neighbouring units make a feature at most.
         min_count: how many training texts a feature has to occur in.
-        C: what an error costs against a wide margin, the same for all labels.
+        C: what an error costs against a wide margin, the same for all labels; or a list
+            to search: `fit` keeps the one with the best micro-F1 on validation data,
+            the first of equals.
         threshold: the decision value above which a label is chosen.
 
     Attributes:
+        C: after `fit`, the one that was kept.
         weights: float32 array [L, F], None before `fit`.
         bias: float32 array [L], None before `fit`.
 
     Example:
-        >>> from bat_tf.data.dataset import Example
+        >>> from bat_tf.data import Example, TextDataset
         >>> rows = [("oil and gas", "energy"), ("rain and wind", "weather")] * 4
         >>> train = TextDataset(Example(text, labels=[name]) for text, name in rows)
         >>> model = SVMClassifier.for_data(train).fit(train)
@@ -47,13 +57,12 @@ class SVMClassifier:
 
     Reference:
         S1, "Balancing Methods for Multi-label Text Classification with Long-Tailed
-        Class Distribution", section 4: the row SVM of the tables.
+        Class Distribution", the row SVM of Table 2.
     """
 
     def __init__(
         self, labels, *, unit="words", ngrams=1, min_count=2, C=1.0, threshold=0.0
     ):
-        import_optional("sklearn", "baselines", "SVMClassifier")
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         self.labels = labels if isinstance(labels, LabelSpace) else LabelSpace(labels)
@@ -62,9 +71,13 @@ class SVMClassifier:
         self.unit = check_choice("unit", unit, _UNITS)
         self.ngrams = check_number("ngrams", ngrams, low=1, integer=True)
         self.min_count = check_number("min_count", min_count, low=1, integer=True)
-        self.C = check_number("C", C, low=0)
-        if not C:
-            raise ValueError(sentence("C", "a number > 0", C))
+        self.costs = [*C] if isinstance(C, (list, tuple)) else [C]
+        for cost in self.costs:
+            if not check_number("C", cost, low=0):
+                raise ValueError(sentence("C", "a number > 0", cost))
+        if not self.costs:
+            raise ValueError(sentence("C", "a number > 0, or a list of them", C))
+        self.C = self.costs[0]
         self.threshold = check_number("threshold", threshold)
         self.weights = self.bias = None
         self._vectorizer = TfidfVectorizer(
@@ -88,7 +101,7 @@ class SVMClassifier:
         Returns:
             An `SVMClassifier`, not fitted yet.
         """
-        _check_data("train", train)
+        check_data(train, "labels", "train")
         if unit is None:
             unit = "characters" if is_east_asian(train.texts) else "words"
         labels = LabelSpace.fit(train.labels) if labels is None else labels
@@ -102,14 +115,18 @@ class SVMClassifier:
         Args:
             train: a `TextDataset` with labels.
             validation_data: a `TextDataset` with labels, on which the threshold is
-                chosen; None to leave it as it is.
+                chosen, and C where there are several; None to leave it as it is.
 
         Returns:
             The classifier itself.
         """
-        _check_data("train", train)
+        check_data(train, "labels", "train")
         if validation_data is not None:
-            _check_data("validation_data", validation_data)
+            check_data(validation_data, "labels", "validation_data")
+        elif len(self.costs) > 1:
+            remedy = "Give it, or one `C`."
+            expected = "a TextDataset, to choose among several `C`"
+            raise ValueError(sentence("validation_data", expected, None, remedy))
         try:
             features = self._vectorizer.fit_transform(train.texts)
         except ValueError as error:
@@ -118,11 +135,18 @@ class SVMClassifier:
                 "Give more texts or a smaller `min_count`."
             ) from error
         targets = self.labels.csr(train.labels, unknown="skip")
-        self.weights, self.bias = separate(features, targets, self.C)
-        if validation_data is not None:
-            truth = self.labels.csr(validation_data.labels, unknown="skip")
-            scores = self.scores(validation_data.texts)
-            self.threshold = fit_threshold(scores, truth).values
+        if validation_data is None:
+            self.weights, self.bias = separate(features, targets, self.C)
+            return self
+        truth = self.labels.csr(validation_data.labels, unknown="skip")
+        best = -1.0
+        for cost in self.costs:
+            weights, bias = separate(features, targets, cost)
+            scores = self._decide(validation_data.texts, weights, bias)
+            fitted = fit_threshold(scores, truth)
+            if fitted.score > best:
+                best, self.C, self.threshold = fitted.score, cost, fitted.values
+                self.weights, self.bias = weights, bias
         return self
 
     def scores(self, texts):
@@ -138,83 +162,63 @@ class SVMClassifier:
             raise TypeError(sentence("texts", "a list of strings", texts))
         if self.weights is None:
             raise RuntimeError("This SVMClassifier is not fitted: call `fit` first.")
+        return self._decide(texts, self.weights, self.bias)
+
+    def _decide(self, texts, weights, bias):
         if not len(texts):
             return np.zeros((0, len(self.labels)), "float32")
         features = self._vectorizer.transform(texts).astype("float32")
-        return features @ self.weights.T + self.bias
+        return features @ weights.T + bias
 
-    def label(self, texts):
-        """Chooses the labels of a text, or of each text of a list.
+    @property
+    def names(self):
+        """The labels."""
+        return list(self.labels.names)
 
-        Returns:
-            A list of (name, decision value), highest first, for one text; a list of
-            such lists for a list of texts.
-        """
-        if isinstance(texts, str):
-            return self.label([texts])[0]
-        chosen = []
-        for row in self.scores(texts):
-            order = np.argsort(-row, kind="stable")
-            order = order[row[order] > self.threshold]
-            chosen.append([(self.labels.names[i], float(row[i])) for i in order])
-        return chosen
+    def answer(self, texts, batch_size=None, top_k=None, threshold=None):
+        """See `bat_tf.answers.Answering`; scores are decision values."""
+
+        def find(texts, **options):
+            scores, options = self.scores(texts), option_inputs(len(texts), **options)
+            meaning = (self.threshold, None, None)  # decision values, no probabilities
+            yield (
+                range(len(texts)),
+                label_answers(tf.constant(scores), self.names, *meaning, **options),
+            )
+
+        return answered(find, self.task, texts, top_k=top_k, threshold=threshold)
 
     def evaluate_report(self, dataset, metrics=(), **settings):
         """Scores a dataset in full, as `LabelClassifier.evaluate_report` does.
 
         Args:
-            dataset: a `TextDataset` with labels; those not in `labels` are left out.
-            metrics: names of more metrics that rank, such as `"p@5"` and `"psp@5"`.
+            dataset: a `TextDataset` with labels; those not in `labels` count as missed.
+            metrics: names of more metrics that rank, such as `"psp_at_5"`.
             **settings: of `LabelReport.of_chunks`, such as `label_bounds`.
 
         Returns:
             A `LabelReport`.
         """
-        _check_data("dataset", dataset)
+        check_data(dataset, "labels", "dataset")
         return LabelReport.of_scores(
             self.scores(dataset.texts),
             self.labels.csr(dataset.labels, unknown="skip"),
             self.labels,
             self.threshold,
             metrics={name: get_metric(name, **self.labels.facts) for name in metrics},
+            unknown=self.labels.unknown(dataset.labels),
             data=dataset.name,
             **settings,
         )
 
     def describe(self):
         """What a run's report says of the model."""
-        return {"features": self.weights.shape[1], "thresholds": self.threshold}
+        about = {"features": self.weights.shape[1], "thresholds": self.threshold}
+        return {**about, "C": self.C} if len(self.costs) > 1 else about
 
     def count_params(self):
         """The number of weights."""
         return self.weights.size + self.bias.size
-
-
-def separate(features, targets, C=1.0):
-    """The hyperplane of each label, by a linear support vector machine.
-
-    Args:
-        features: sparse matrix [N, F].
-        targets: sparse matrix [N, L] of 0 and 1.
-        C: what an error costs against a wide margin.
-
-    Returns:
-        (weights [L, F], bias [L]), float32.
-    """
-    from sklearn.svm import LinearSVC
-
-    targets = targets.tocsc()
-    weights = np.zeros((targets.shape[1], features.shape[1]), "float32")
-    bias = np.zeros(targets.shape[1], "float32")
-    for label in range(targets.shape[1]):
-        target = targets[:, [label]].toarray().ravel()
-        if target.min() == target.max():
-            # What the machine would find, if it could.
-            bias[label] = 2 * target[0] - 1
-            continue
-        machine = LinearSVC(C=C, random_state=0).fit(features, target)
-        weights[label], bias[label] = machine.coef_[0], machine.intercept_[0]
-    return weights, bias
 
 
 def separate_as_logits(features, targets, C=1.0, folds=3):
@@ -232,24 +236,13 @@ def separate_as_logits(features, targets, C=1.0, folds=3):
     Returns:
         (weights [L, F], bias [L]), float32.
     """
-    from sklearn.linear_model import LogisticRegression
-
     order = np.random.default_rng(0).permutation(features.shape[0])
     values, truth = [], []
     for part in np.array_split(order, folds):
         rest = np.setdiff1d(order, part)
         weights, bias = separate(features[rest], targets[rest], C)
         values.append(features[part] @ weights.T + bias)
-        truth.append(targets[part].toarray())
-    values, truth = (np.concatenate(x).ravel() for x in (values, truth))
-    scale = LogisticRegression(C=np.inf).fit(values[:, None], truth > 0)
-    factor, shift = float(scale.coef_[0, 0]), float(scale.intercept_[0])
+        truth.append(targets[part])
+    factor, shift = as_logits(np.concatenate(values), scipy.sparse.vstack(truth))
     weights, bias = separate(features, targets, C)
     return factor * weights, factor * bias + shift
-
-
-def _check_data(argument, dataset):
-    if not isinstance(dataset, TextDataset) or dataset.task != "labels":
-        remedy = 'Read one with `bat_tf.data.read("train.jsonl")`.'
-        expected = "a TextDataset whose examples have labels"
-        raise TypeError(sentence(argument, expected, dataset, remedy))

@@ -7,40 +7,37 @@
     job.json           what the job is: input, model, settings
     part-000000.jsonl  the answers to one shard, each row with its id or line number
     bad-000000.jsonl   rows of that shard that are no texts, with line and reason
+    parts.sha256       digests of these files, as `sha256sum --check` reads them
 
 A part appears as a whole or not at all, and one that is there is never done again.
 """
 
 import contextlib
+import functools
 import hashlib
 import json
-import math
 import os
+import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from bat_tf import __version__
-from bat_tf._validation import check_choice, check_number
-from bat_tf.data.files import NO_ROOM, atomic_write, locked
-from bat_tf.serving import bulk_engines
-from bat_tf.serving.bulk_engines import COLUMNS as COLUMNS
-from bat_tf.serving.bulk_engines import map_in_pandas as map_in_pandas
-from bat_tf.serving.bulk_engines import ray_dataset as ray_dataset
-from bat_tf.serving.bulk_rows import (
+from bat_tf._internal import display, files
+from bat_tf._internal.files import NO_ROOM, atomic_write, locked
+from bat_tf._internal.validation import check_number
+from bat_tf._internal.version import VERSION
+from bat_tf.answers import check_options
+from bat_tf.models.load import load
+from bat_tf.serving.rows import (
     ShardReader,
-    answers,
     count_rows,
+    digest_of,
     has_json_rows,
     json_with_id,
     read_row,
+    read_shards,
 )
-from bat_tf.serving.inference import load
-
-ENGINES = {
-    "processes": bulk_engines.in_processes,
-    "ray": bulk_engines.on_ray,
-}
+from bat_tf.serving.workers import WorkersDied, in_processes
 
 
 @dataclass(frozen=True)
@@ -64,38 +61,40 @@ class Summary:
 
 @dataclass(frozen=True)
 class Job:
-    """A job as each worker knows it, and which of its shards are done.
+    """A job as each worker knows it; it reads the model when it does a shard.
 
     Args:
         input: the file.
         folder: where parts go.
         model: path of the model.
         rows: lines of the file.
+        digests: of the lines of each shard, as they were when the job began.
+        described: the model then.
         shard_rows: lines of a shard.
         batch_size: texts a step.
         top_k: of labels, the best so many instead of those above the threshold.
+        threshold: of labels, those whose score is above it.
     """
 
-    input: str
-    folder: str
-    model: str
+    input: Path
+    folder: Path
+    model: Path
     rows: int
+    digests: list
+    described: dict
     shard_rows: int
     batch_size: int
     top_k: int | None
-
-    def worker(self):
-        """A function that does the shard of a number: one for each process."""
-        return Worker(self)
+    threshold: float | None
 
     def part(self, shard, kind="part"):
         """The file of a shard's answers, or with `"bad"` of its bad rows."""
-        return Path(self.folder) / f"{kind}-{shard:06}.jsonl"
+        return self.folder / f"{kind}-{shard:06}.jsonl"
 
     @property
     def shards(self):
         """How many there are."""
-        return math.ceil(self.rows / self.shard_rows)
+        return len(self.digests)
 
     def size(self, shard):
         """How many lines a shard has."""
@@ -107,49 +106,54 @@ class Job:
 
     def count_bad(self):
         """How many rows are in the side files."""
-        sides = Path(self.folder).glob("bad-*.jsonl")
-        return sum(map(count_rows, sides))
+        return sum(map(count_rows, self.folder.glob("bad-*.jsonl")))
 
+    @functools.cached_property
+    def _model(self):
+        model = load(self.model)
+        # A worker that takes the place of another may find a newer one.
+        if _describe_model(self.model) != self.described:
+            raise ValueError(
+                f"{self.model} was changed while the job ran. Give another folder for "
+                "the model as it is now, or put back what was there before."
+            )
+        return model
 
-class Worker:
-    """Does shards of a job; the model is loaded for the first of them, once.
+    @functools.cached_property
+    def _reader(self):
+        return ShardReader(self.input, self.shard_rows)
 
-    Args:
-        job: a `Job`.
-    """
-
-    def __init__(self, job):
-        self._job = job
-        self._reader = ShardReader(job.input, job.shard_rows)
-        self._json_rows = has_json_rows(job.input)
-        self._answers = None
-
-    def __call__(self, shard):
+    def do(self, shard):
         """Writes the part of a shard, unless it is there; returns its number."""
-        job = self._job
-        if job.part(shard).exists():
+        if self.part(shard).exists():
             return shard
-        if self._answers is None:
-            self._answers = answers(load(job.model), job.batch_size, job.top_k)
-        style, ask = self._answers
-        good, bad = self._sort_out(self._reader.read(shard))
-        found = ask([text for _, text in good])
+        as_json = display.STYLES[self._model.task].json
+        lines = self._reader.read(shard)
+        if digest_of(lines) != self.digests[shard]:
+            raise ValueError(
+                f"{self.input} was changed while the job ran. Give another folder for "
+                "the file as it is now, or put back what was there before."
+            )
+        good, bad = self._sort_out(lines)
+        texts = [text for _, text in good]
+        options = {"top_k": self.top_k, "threshold": self.threshold}
+        found = self._model.answer(texts, self.batch_size, **options)
         rows = (
-            json_with_id(row_id, style.json(text, answer))
+            json_with_id(row_id, as_json(text, answer))
             for (row_id, text), answer in zip(good, found, strict=True)
         )
         # The part comes last: once it is there, the shard counts as done.
         if bad:
-            _write(job.part(shard, "bad"), map(json.dumps, bad))
-        _write(job.part(shard), rows)
+            _write(self.part(shard, "bad"), map(json.dumps, bad))
+        _write(self.part(shard), rows)
         return shard
 
     def _sort_out(self, lines):
         """The (id, text) of good lines, and the reasons against the others."""
-        good, bad = [], []
+        good, bad, json_rows = [], [], has_json_rows(self.input)
         for number, line in lines:
             try:
-                row = read_row(number, line, self._json_rows)
+                row = read_row(number, line, json_rows)
             except ValueError as error:
                 shown = line[:200].decode("utf-8", "replace")
                 bad.append({"line": number, "reason": str(error), "found": shown})
@@ -158,14 +162,56 @@ class Worker:
         return good, bad
 
 
+SUMS = "parts.sha256"
+
+
 def _write(path, lines):
+    """Writes a file of the job; its digest is written down before it has its name."""
+    digest = hashlib.sha256()
     with atomic_write(path) as file:
         for line in lines:
             file.write(line + "\n")
-        # On the disk before it gets its name, or a power cut could leave a name
-        # without its lines.
-        file.flush()
-        os.fsync(file.fileno())
+            digest.update(f"{line}\n".encode())
+        with open(path.with_name(SUMS), "a", encoding="utf-8") as sums:
+            sums.write(f"{digest.hexdigest()}  {path.name}\n")
+        files.disk.flush(path.with_name(SUMS))
+
+
+def _known_digests(job):
+    """Each file that belongs to a finished shard → the digests written down for it."""
+    path, known = job.folder / SUMS, {}
+    for line in path.read_text("utf-8").splitlines() if path.exists() else ():
+        # What a full disk cut off may stand before it.
+        if found := re.search(r"([0-9a-f]{64})  (\w+-(\d{6,})\.jsonl)$", line):
+            digest, name, shard = found.groups()
+            if job.part(int(shard)).exists():
+                known.setdefault(job.folder / name, []).append(digest)
+    return known
+
+
+def _check_parts(job):
+    """Raises if a part, or the bad rows beside it, is not what was written."""
+    known, parts = _known_digests(job), job.folder.glob("part-*.jsonl")
+    for path in sorted({*known, *parts}):
+        found = _file_digest(path) if path.exists() else None
+        if found not in known.get(path, ()):
+            raise ValueError(
+                f"{path} is not what the job wrote there. Remove "
+                f"{job.part(int(path.stem.partition('-')[2])).name} and run the same "
+                "command again."
+            )
+
+
+def _tidy_digests(job):
+    """Leaves the last digest of each file, which is that of what is there."""
+    with atomic_write(job.folder / SUMS) as file:
+        for path, digests in sorted(_known_digests(job).items()):
+            file.write(f"{digests[-1]}  {path.name}\n")
+
+
+def _file_digest(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def tag_corpus(
@@ -177,14 +223,14 @@ def tag_corpus(
     shard_rows=2000,
     batch_size=64,
     top_k=None,
-    engine="processes",
+    threshold=None,
     progress=None,
 ):
     """Tags or labels every row of a file, in shards, by several workers.
 
     Called again with the same input, output and model, it does what is missing; the
-    number of workers, the batch size and the engine may differ from run to run. Memory
-    depends on `workers` and `shard_rows`, not on the size of the input.
+    number of workers and the batch size may differ from run to run. Memory depends on
+    `workers` and `shard_rows`, not on the size of the input.
 
     Args:
         input: a file with a text a line, or `.jsonl` with "text" and perhaps "id" in
@@ -196,8 +242,8 @@ def tag_corpus(
         shard_rows: lines of a shard: what is lost when a worker is killed.
         batch_size: texts a step.
         top_k: of labels, the best so many instead of those above the threshold.
-        engine: `"processes"` of this machine, or `"ray"`, whose cluster must see the
-            input, the model and the output under the same paths.
+        threshold: of labels, those whose score is above it; with `top_k` the best of
+            those.
         progress: called with (rows done, rows in all) at the start and after each
             shard.
 
@@ -211,38 +257,41 @@ def tag_corpus(
     check_number("workers", workers, low=0, integer=True)
     check_number("shard_rows", shard_rows, low=1, integer=True)
     check_number("batch_size", batch_size, low=1, integer=True)
-    check_choice("engine", engine, ENGINES)
+    check_options("labels", top_k, threshold)
     began = time.perf_counter()
-    # Workers may stand elsewhere.
     input, output, model = (Path(p).absolute() for p in (input, output, model))
+    described, digests = _describe_input(input, shard_rows)
     plan = {
-        "input": _describe_input(input),
-        "model": _describe_model(model),
         "shard_rows": shard_rows,
+        "input": described,
+        "model": _describe_model(model),
         "top_k": top_k,
+        "threshold": threshold,
     }
     _open_folder(output)
     with locked(output):
         _sweep(output)
-        rows = _manifest(output, plan, input)
-        settings = (rows, shard_rows, batch_size, top_k)
-        job = Job(str(input), str(output), str(model), *settings)
-        rows_now = _run(job, ENGINES[engine], workers, progress or (lambda *_: None))
+        _manifest(output, plan)
+        rows, settings = described["rows"], (shard_rows, batch_size, top_k, threshold)
+        job = Job(input, output, model, rows, digests, plan["model"], *settings)
+        _check_parts(job)
+        rows_now = _run(job, workers, progress or (lambda *_: None))
+        _tidy_digests(job)
         seconds = time.perf_counter() - began
         return Summary(rows, job.count_bad(), job.shards, rows_now, seconds)
 
 
-def _run(job, engine, workers, progress):
+def _run(job, workers, progress):
     """Does the missing shards; what goes wrong is said together with how to go on."""
     pending = job.pending()
     before = done = job.rows - sum(map(job.size, pending))
     progress(done, job.rows)
     try:
-        with contextlib.closing(engine(job, pending, workers)) as finished:
+        with contextlib.closing(in_processes(job, pending, workers)) as finished:
             for shard in finished:
                 done += job.size(shard)
                 progress(done, job.rows)
-    except bulk_engines.WorkersDied as error:
+    except WorkersDied as error:
         raise RuntimeError(f"{error} {_how_to_go_on(job)}") from error
     except OSError as error:
         if error.errno not in NO_ROOM:
@@ -251,7 +300,7 @@ def _run(job, engine, workers, progress):
         sentence = f"There is no room left for {job.folder} ({reason})."
         raise OSError(f"{sentence} Make room. {_how_to_go_on(job)}") from error
     finally:
-        _sweep(Path(job.folder))
+        _sweep(job.folder)
     return done - before
 
 
@@ -265,7 +314,7 @@ def _how_to_go_on(job):
 
 def _sweep(folder):
     """Removes what killed workers had half written."""
-    for pattern in (".part-*.tmp", ".bad-*.tmp", ".job.json.*.tmp"):
+    for pattern in (".part*.tmp", ".bad-*.tmp", ".job.json.*.tmp"):
         for path in folder.glob(pattern):
             path.unlink(missing_ok=True)
 
@@ -283,49 +332,49 @@ def _open_folder(folder):
         )
 
 
-def _manifest(folder, plan, input):
-    """Writes down what the job is, or checks that it is the same; returns its rows."""
+def _manifest(folder, plan):
+    """Writes down what the job is, or checks that it is the same."""
     path = folder / "job.json"
     if path.exists() and any(folder.glob("part-*.jsonl")):
-        known = json.loads(path.read_text(encoding="utf-8"))
-        other = [key for key, value in plan.items() if known["plan"][key] != value]
+        known = files.read_json(path).get("plan", {})
+        other = [key for key, value in plan.items() if known.get(key) != value]
         if other:
             name = other[0]
             raise ValueError(
-                f"{folder} holds a job with another `{name}`: {known['plan'][name]}. "
+                f"{folder} holds a job with another `{name}`: {known.get(name)}. "
                 f"Received: {plan[name]}. Give another folder, or remove this one."
             )
-        return known["rows"]
-    # Before the work: a packed file that was cut off is found out here, not hours on.
-    rows = count_rows(input)
+        return
     for path_of_bad in folder.glob("bad-*.jsonl"):
         path_of_bad.unlink()
-    manifest = {"bat_tf": __version__, "plan": plan, "rows": rows}
-    _write(path, [json.dumps(manifest, indent=1)])
-    return rows
+    with atomic_write(path) as file:
+        json.dump({"bat_tf": VERSION, "plan": plan}, file, indent=1)
 
 
-def _describe_input(path):
-    """What tells a file from another, without reading all of it."""
+def _describe_input(path, shard_rows):
+    """What tells a file from another, and the digests of its shards.
+
+    It is read as a whole before the work: a packed file that was cut off is found out
+    here, not hours on.
+    """
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path} to read texts from.")
-    size, edge = path.stat().st_size, 1 << 20
-    with open(path, "rb") as file:
-        digest = hashlib.sha256(file.read(edge))
-        file.seek(max(0, size - edge))
-        digest.update(file.read())
-    return {"name": path.name, "bytes": size, "edges_sha256": digest.hexdigest()}
+    rows, digests = 0, []
+    for lines in read_shards(path, shard_rows):
+        rows += len(lines)
+        digests.append(digest_of(lines))
+    digest = hashlib.sha256("".join(digests).encode()).hexdigest()
+    size = path.stat().st_size
+    return {"name": path.name, "bytes": size, "rows": rows, "sha256": digest}, digests
 
 
 def _describe_model(path):
     """What tells a model from another: all of its bytes."""
     if (path / "best.keras").is_file():
         path = path / "best.keras"
-    files = sorted(p for p in path.rglob("*") if p.is_file()) or [path]
-    if not files[0].exists():
+    found = sorted(p for p in path.rglob("*") if p.is_file()) or [path]
+    if not found[0].exists():
         raise FileNotFoundError(f"There is no model at {path}.")
-    digest = hashlib.sha256()
-    for part in files:
-        with open(part, "rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return {"name": path.name, "sha256": digest.hexdigest()}
+    digests = "".join(map(_file_digest, found))
+    digest = hashlib.sha256(digests.encode()).hexdigest()
+    return {"name": path.name, "sha256": digest}

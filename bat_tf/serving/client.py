@@ -1,5 +1,6 @@
-"""A client of TF Serving and of `bat-tf serve`, over REST or gRPC."""
+"""A client of TF Serving over REST or gRPC, and of `bat-tf serve` over REST."""
 
+import functools
 import http.client
 import json
 import threading
@@ -8,8 +9,8 @@ from urllib.parse import quote, urlsplit
 
 import numpy as np
 
-from bat_tf._validation import check_number, import_optional, sentence
-from bat_tf.serving.inference import label_texts, tag_texts
+from bat_tf._internal.validation import check_number, import_optional, sentence
+from bat_tf.answers import COUNTS, ask, option_inputs
 
 DEFAULT = "serving_default"
 
@@ -35,8 +36,8 @@ class Client:
     """Asks an exported model behind a server.
 
     Requests that a server is too busy for, or that find no server, are tried again
-    after a while that doubles each time; everything else that goes wrong is raised at
-    once as a `ServerError`. A client may be shared between threads.
+    with exponential backoff; everything else that goes wrong is raised at once as a
+    `ServerError`. A client may be shared between threads.
 
     Args:
         address: `http://host:8501` or `https://…` for REST, `grpc://host:8500` for
@@ -69,16 +70,38 @@ class Client:
         transport = _Grpc if parts.scheme == "grpc" else _Rest
         self._transport = transport(parts, model, version, timeout)
 
+    exported = True
+
     def tag(self, texts, batch_size=32):
         """Finds the keywords of a text or of several, as `BATTagger.tag` does."""
-        return tag_texts(self._texts("num_tags", "tag"), texts, batch_size)
+        return self._ask("spans", texts, batch_size)
 
-    def label(self, texts, batch_size=32):
+    def label(self, texts, top_k=None, threshold=None, batch_size=32):
         """Chooses the labels of a text or of several, as `LabelClassifier.label`."""
-        return label_texts(self._texts("num_labels", "label"), texts, batch_size)
+        options = {"top_k": top_k, "threshold": threshold}
+        return self._ask("labels", texts, batch_size, **options)
+
+    def answer(self, texts, batch_size=32, top_k=None, threshold=None):
+        """Tags or labels a text or several, whichever the model does."""
+        options = {"top_k": top_k, "threshold": threshold}
+        return self._ask(self.task, texts, batch_size, **options)
+
+    @property
+    def task(self):
+        """`"spans"` or `"labels"`."""
+        return self._about["task"]
+
+    @property
+    def names(self):
+        """The kinds or labels that the model knows."""
+        return self._about["labels"]
+
+    @functools.cached_property
+    def _about(self):
+        return self.metadata()
 
     def metadata(self):
-        """What the model is.
+        """Asks what the model is.
 
         Returns:
             dict: `task`, `labels`, `thresholds`, `tokenizer`, `max_length`, and the
@@ -107,17 +130,22 @@ class Client:
             time.sleep(wait)
             wait *= 2
 
-    def _texts(self, needs, method):
-        def serve(texts):
-            found = self.predict({"text": texts.numpy()})
-            if needs not in found:
+    def _ask(self, task, texts, batch_size, **options):
+        def serve(text, **options):
+            inputs, signature = {"text": text.numpy()}, DEFAULT
+            if options:
+                inputs |= option_inputs(len(text), **options)
+                signature = "serve_options"
+            found = self.predict(inputs, signature)
+            if COUNTS[task] not in found:
+                method = "tag" if task == "spans" else "label"
                 raise ServerError(
-                    f"The model's answers have no `{needs}`, so `{method}` cannot read "
-                    f"them. They have: {', '.join(sorted(found))}."
+                    f"The model's answers have no `{COUNTS[task]}`, so `{method}` "
+                    f"cannot read them. They have: {', '.join(sorted(found))}."
                 )
             return found
 
-        return serve
+        return ask(serve, task, texts, batch_size, **options)
 
     def close(self):
         """Closes the connections."""
@@ -154,13 +182,13 @@ class _Rest:
     def _post(self, path, body):
         kept = getattr(self._local, "connection", None)
         try:
-            status, text = self._exchange(kept or self._new(), path, body)
-        except (ConnectionError, http.client.BadStatusLine):
-            # The server has closed the connection in the meantime; a new one tells.
             try:
+                status, text = self._exchange(kept or self._new(), path, body)
+            except (ConnectionError, http.client.BadStatusLine):
+                if kept is None:
+                    raise
+                # The server may have closed it in the meantime; a new one tells.
                 status, text = self._exchange(self._new(), path, body)
-            except (OSError, http.client.HTTPException) as error:
-                raise self._unreachable(error) from error
         except (OSError, http.client.HTTPException) as error:
             raise self._unreachable(error) from error
         try:
@@ -205,8 +233,8 @@ class _Rest:
 
 class _Grpc:
     def __init__(self, parts, model, version, timeout):
-        grpc = import_optional("grpc", "serve", "A client of gRPC")
         purpose = "A client of gRPC"
+        grpc = import_optional("grpc", "serve", purpose)
         import_optional("tensorflow_serving.apis.predict_pb2", "serve", purpose)
         from tensorflow_serving.apis import prediction_service_pb2_grpc
 
@@ -258,5 +286,5 @@ def _array(value):
     array = np.array(value)
     if array.dtype.kind == "U":
         encoded = [text.encode() for text in array.ravel().tolist()]
-        return np.array([*encoded, None], object)[:-1].reshape(array.shape)
+        return np.array(encoded, object).reshape(array.shape)
     return array

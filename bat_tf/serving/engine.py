@@ -1,39 +1,26 @@
-"""A SavedModel behind limits and a queue: what the REST and gRPC servers ask."""
+"""A model behind limits and a queue: what the server asks."""
 
 import asyncio
+import contextlib
+import gc
 import itertools
+import logging
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from dataclasses import dataclass, fields
 
 import numpy as np
-import tensorflow as tf
-from google.protobuf.message import DecodeError
+from starlette.exceptions import HTTPException
 
-from bat_tf._validation import check_folder, check_number
-from bat_tf.serving.inference import damaged, load_saved_model
-from bat_tf.serving.warmup import read_warmup
+from bat_tf._internal.validation import check_number
+from bat_tf.answers import COUNTS
+from bat_tf.serving.metrics import Metrics
+from bat_tf.serving.versions import Newcomers, find_versions, load_newest
 
-DEFAULT = "serving_default"
-_NUMBERS = itertools.count()
-COUNTS = ("num_tags", "num_labels")
-# Errors of TensorFlow that are the request's fault; the rest are the server's.
-_BLAMED = (tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError)
-
-
-class Refusal(Exception):
-    """A request that is not answered, with the reason as a sentence.
-
-    Args:
-        code: the gRPC status, such as `"INVALID_ARGUMENT"`.
-        sentence: what is wrong and what to do.
-    """
-
-    def __init__(self, code, sentence):
-        super().__init__(sentence)
-        self.code, self.sentence = code, sentence
+RETRY = {"retry-after": "1"}
+SHORT = 2_000  # bytes of texts that take so little time that they wait for no others
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -42,234 +29,304 @@ class Limits:
 
     Args:
         body_bytes: size of a request.
+        held_bytes: size of all requests that are being sent or answered.
+        header_bytes: size of a request's headers.
+        headers: how many headers a request has.
         text_characters: length of each text.
+        characters: length of all texts of a request.
         rows: texts of a request, and of a batch made of several requests.
         requests: requests that are being answered or wait for it.
-        seconds: time that a client has to send its request.
+        connections: open ones; half as many again are closed without a word.
+        seconds: time that a client has to send its request, and to read its answer.
+        idle_seconds: how long a connection may do nothing between two requests.
+        answer_seconds: time that an answer may take.
     """
 
     body_bytes: int = 1_000_000
+    held_bytes: int = 16_000_000
+    header_bytes: int = 16_384
+    headers: int = 100
     text_characters: int = 20_000
+    characters: int = 1_000_000
     rows: int = 64
     requests: int = 256
+    connections: int = 1024
     seconds: float = 30
+    idle_seconds: float = 5
+    answer_seconds: float = 120
 
     def __post_init__(self):
-        for name in ("body_bytes", "text_characters", "rows", "requests"):
-            check_number(name, getattr(self, name), low=1, integer=True)
-        check_number("seconds", self.seconds, low=0)
+        for field in fields(self):
+            whole = field.type is int
+            low = 1 if whole else 0
+            check_number(field.name, getattr(self, field.name), low, integer=whole)
+
+
+class _Request:
+    """A request on its way: rows that wait, and the answers to the others."""
+
+    def __init__(self, model, signature, inputs, costs):
+        self.model, self.signature, self.inputs = model, signature, inputs
+        self.answer = Future()
+        self.left = sum(costs)
+        self._costs, self._next, self._parts = costs, 0, {}
+
+    @property
+    def waits(self):
+        """Whether there are rows that nobody has taken."""
+        return self._next < len(self._costs)
+
+    @property
+    def in_rows(self):
+        """Whether its rows may be answered apart."""
+        return self.model.has_rows(self.signature)
+
+    def take(self, rows, cost, anyway):
+        """Takes its next rows, as many as fit; (slice, their cost).
+
+        Args:
+            rows: for how many there is room.
+            cost: for how much there is room.
+            anyway: take something even if it does not fit.
+        """
+        first, stop = self._next, len(self._costs)
+        if self.in_rows:
+            sums = itertools.accumulate(self._costs[first : first + rows])
+            stop = first + max(sum(s <= cost for s in sums), anyway)
+        elif not anyway:
+            stop = first
+        taken = sum(self._costs[first:stop])
+        self._next, self.left = stop, self.left - taken
+        return slice(first, stop), taken
+
+    def give(self, rows, part):
+        """Takes the answer to some rows; returns all of it when it is whole."""
+        self._parts[rows.start] = rows.stop, part
+        done = sum(stop - first for first, (stop, _) in self._parts.items())
+        if done < len(self._costs):
+            return None
+        parts = [self._parts[first][1] for first in sorted(self._parts)]
+        return own_width(below_each_other(parts)) if self.in_rows else parts[0]
+
+
+class _Lane:
+    """Requests that wait for the same threads."""
+
+    def __init__(self, threads):
+        self.waiting, self.pool = [], ThreadPoolExecutor(threads)
 
 
 class Engine:
-    """Answers requests to one version of one model.
+    """Answers requests to the newest version of one model.
 
-    Requests that come while others are being answered share a batch, through
-    TensorFlow's own batching, the one in TF Serving. A request that comes alone does
-    not queue. What is answered does not depend on who shares the batch.
+    Short and long requests have threads of their own. A thread takes a portion of the
+    texts that wait, no more than the longest text there may be, and then it is the next
+    request's turn; what else fits in a portion joins it. What is answered does not
+    depend on who shares it.
 
     Args:
-        path: a SavedModel, or a folder of numbered versions, of which the newest
-            is taken.
+        path: a SavedModel, or a folder of numbered versions, of which the newest whole
+            one is taken.
         name: what requests call the model; by default the name of its folder.
         batching: whether requests share batches.
         limits: `Limits`.
-        batch_threads: batches that run at the same time; by default half of the cores,
-            since a batch keeps more than one core busy.
     """
 
-    def __init__(self, path, name=None, batching=True, limits=None, batch_threads=None):
+    def __init__(self, path, name=None, batching=True, limits=None):
         self.limits = limits or Limits()
-        self.folder, found, self.version = find_version(path)
-        self.name = name or found
-        self._model = load_saved_model(self.folder)
-        self.signatures = dict(self._model.signatures)
-        self.signature_defs = read_signature_defs(self.folder)
+        found, versions = find_versions(path)
+        self.name, self._batching = name or found, batching
+        self._newcomers = Newcomers(path)
+        self.model = load_newest(versions, self.limits.rows)
+        self.metrics = Metrics(self)
+        gc.freeze()  # or each large request makes Python look through all of TensorFlow
+        # A batch keeps more than one core busy.
         cores = os.cpu_count() or 1
-        self._batched = {}
-        if batching and self._takes_texts(DEFAULT):
-            threads = batch_threads or max(1, cores // 2)
-            self._batched[DEFAULT] = batch_requests(
-                self.signatures[DEFAULT],
-                threads,
-                self.limits.rows,
-                self.limits.requests,
+        threads = max(1, cores // 2) if batching else cores
+        self._lanes = {"short": _Lane(threads), "long": _Lane(threads)}
+        self._lock, self.held = threading.Lock(), 0
+
+    def check(self, inputs):
+        """Raises unless arrays are within the limits; returns what each row costs.
+
+        Args:
+            inputs: name → array, as the model's `inputs` says.
+        """
+        counts, most = {len(array) for array in inputs.values()}, self.limits.rows
+        if len(counts) > 1 or not 1 <= min(counts, default=0) <= most:
+            received = ", ".join(map(str, sorted(counts)))
+            raise HTTPException(
+                400,
+                f"A request must have 1 to {most} rows, as many in each input. "
+                f"Received: {received}. Send several requests for more.",
             )
-        # Threads of batched requests only wait: enough of them for the next batches.
-        self._pool = ThreadPoolExecutor(2 * self.limits.rows if batching else cores)
-        self._direct = ThreadPoolExecutor(cores) if batching else self._pool
-        self._lock, self._held = threading.Lock(), 0
+        texts = [array for array in inputs.values() if array.dtype == object]
+        self._check_characters([text for array in texts for text in array.ravel()])
+        return [
+            sum(len(x) if isinstance(x, bytes) else 4 * np.size(x) for x in row)
+            for row in zip(*inputs.values(), strict=True)
+        ]
 
-    def _takes_texts(self, signature):
-        specs = self.inputs(signature) if signature in self.signatures else {}
-        return [(s.dtype, s.shape.rank) for s in specs.values()] == [(tf.string, 1)]
+    def _check_characters(self, texts):
+        most, in_all = self.limits.text_characters, self.limits.characters
+        # No more characters than bytes: few texts need to be decoded.
+        if any(len(text) > most and _characters(text) > most for text in texts):
+            sentence = f"A text may have {most} characters. Cut it into several."
+            raise HTTPException(400, sentence)
+        if sum(map(len, texts)) > in_all and sum(map(_characters, texts)) > in_all:
+            sentence = f"The texts of a request may have {in_all} characters in all."
+            raise HTTPException(400, f"{sentence} Send several requests.")
 
-    def inputs(self, signature):
-        """Name → TensorSpec of a signature's inputs."""
-        if signature not in self.signatures:
-            raise Refusal(
-                "INVALID_ARGUMENT",
-                f'Serving signature name: "{signature}" not found in signature def',
-            )
-        return self.signatures[signature].structured_input_signature[1]
+    async def ask(self, signature, inputs, model=None):
+        """Answers a request, unless too many wait.
 
-    def check_model(self, name, version=None):
-        """Raises unless it is this model, and this version of it, that is meant."""
-        if name != self.name or version not in (None, self.version):
-            which = f"Latest({name})" if version is None else f"Specific({name}, "
-            which += "" if version is None else f"{version})"
-            raise Refusal("NOT_FOUND", f"Servable not found for request: {which}")
-
-    def check_inputs(self, signature, inputs):
-        """Raises unless arrays are what a signature takes, within the limits."""
-        specs = self.inputs(signature)
-        if set(inputs) != set(specs):
-            raise Refusal(
-                "INVALID_ARGUMENT",
-                f"The inputs must be {_list(specs)}. Received: {_list(inputs)}.",
-            )
-        for name, spec in specs.items():
-            array, limits = inputs[name], self.limits
-            text = spec.dtype == tf.string
-            kind = "strings" if text else spec.dtype.name
-            same = array.dtype == (object if text else spec.dtype.as_numpy_dtype)
-            if not same or not spec.shape.is_compatible_with(array.shape):
-                raise Refusal(
-                    "INVALID_ARGUMENT",
-                    f"`{name}` must be {kind} of shape {spec.shape}. "
-                    f"Received: {array.dtype} of shape {array.shape}.",
-                )
-            if array.ndim and not 1 <= len(array) <= limits.rows:
-                raise Refusal(
-                    "INVALID_ARGUMENT",
-                    f"A request must have 1 to {limits.rows} rows; `{name}` has "
-                    f"{len(array)}. Send several requests for more.",
-                )
-            if text:
-                self._check_lengths(array.ravel())
-
-    def _check_lengths(self, texts):
-        most = self.limits.text_characters
-        for text in texts:
-            # No more characters than bytes: short texts need not be decoded.
-            if len(text) > most and len(text.decode("utf-8", "replace")) > most:
-                raise Refusal(
-                    "INVALID_ARGUMENT",
-                    f"A text may have {most} characters. Cut it into several texts.",
-                )
-
-    def answer(self, signature, inputs, alone=False):
-        """Runs a signature on arrays that were checked; returns a dict of arrays."""
-        tensors = {name: tf.constant(value) for name, value in inputs.items()}
-        batched = None if alone else self._batched.get(signature)
-        try:
-            found = (batched or self.signatures[signature])(**tensors)
-        except _BLAMED as error:
-            raise Refusal("INVALID_ARGUMENT", _reason(error)) from error
-        except (tf.errors.UnavailableError, tf.errors.ResourceExhaustedError) as error:
-            raise Refusal("UNAVAILABLE", _reason(error)) from error
-        found = {name: found[name].numpy() for name in sorted(found)}
-        return own_width(found) if batched else found
-
-    async def ask(self, signature, inputs, write):
-        """Runs a signature in a thread of its own, unless too many requests wait.
+        When the caller is cancelled, what has not begun is not done.
 
         Args:
             signature: its name.
-            inputs: name → array.
-            write: function of the answer; it runs in that thread as well.
+            inputs: name → array, as the model's `inputs` says.
+            model: the `Version` to ask, by default the present one.
 
         Returns:
-            What `write` makes of the answer.
+            dict: name → array.
         """
-        self.check_inputs(signature, inputs)
+        costs = self.check(inputs)
+        request = _Request(model or self.model, signature, inputs, costs)
         with self._lock:
-            if self._held >= self.limits.requests:
-                raise Refusal(
-                    "UNAVAILABLE",
-                    f"The server holds {self._held} requests, all it may. "
-                    "Try again in a moment.",
-                )
-            self._held += 1
-            alone = self._held == 1
-        direct = alone or signature not in self._batched
-        pool = self._direct if direct else self._pool
-        job = pool.submit(lambda: write(self.answer(signature, inputs, alone)))
-        # Not in a `finally`: of a request that is cancelled, the thread still runs.
-        job.add_done_callback(self._release)
-        return await asyncio.wrap_future(job)
-
-    def _release(self, _):
-        with self._lock:
-            self._held -= 1
-
-    def warm_up(self):
-        """Asks what the first callers would otherwise wait for."""
+            if self.held >= self.limits.requests:
+                sentence = f"The server holds {self.held} requests, all it may."
+                raise HTTPException(503, f"{sentence} Try again in a moment.", RETRY)
+            self.held += 1
+            lane = self._lanes["short" if request.left <= SHORT else "long"]
+            lane.waiting.append(request)
+        request.answer.add_done_callback(lambda _: self._leave(lane, request))
+        lane.pool.submit(self._work, lane)
+        seconds = self.limits.answer_seconds
         try:
-            requests = [
-                (
-                    request.model_spec.signature_name,
-                    {name: tf.make_ndarray(x) for name, x in request.inputs.items()},
-                )
-                for request in read_warmup(self.folder)
-            ]
-        except (tf.errors.OpError, DecodeError) as error:
-            reason = f"its warm-up requests are not whole ({error})"
-            raise damaged(self.folder, reason) from error
-        if not requests and self._takes_texts(DEFAULT):
-            (name,) = self.inputs(DEFAULT)
-            requests = [(DEFAULT, {name: np.array([b"a plain word"], object)})]
-        for signature, inputs in requests:
-            if all(len(value) <= self.limits.rows for value in inputs.values()):
-                self.answer(signature, inputs)
-                self.answer(signature, inputs, alone=True)
+            return await asyncio.wait_for(asyncio.wrap_future(request.answer), seconds)
+        except TimeoutError:
+            sentence = f"The answer was not ready within {seconds} seconds."
+            raise HTTPException(504, f"{sentence} Send fewer texts.") from None
+
+    def _leave(self, lane, request):
+        with self._lock:
+            self.held -= 1
+            if request in lane.waiting:
+                lane.waiting.remove(request)
+
+    def _work(self, lane):
+        """Answers a portion of what waits."""
+        with self._lock:
+            portion = self._next_portion(lane)
+            if lane.waiting:
+                lane.pool.submit(self._work, lane)
+        if portion:
+            self.metrics.batch_rows.observe(sum(r.stop - r.start for _, r in portion))
+            self._answer(portion)
+
+    def _next_portion(self, lane):
+        """List of (request, slice of its rows); those with more go to the end."""
+        portion, rows, cost = [], self.limits.rows, self.limits.text_characters
+        for request in lane.waiting:
+            first = portion[0][0] if portion else request
+            if request is first or self._may_join(request, first):
+                taken, spent = request.take(rows, cost, anyway=request is first)
+                rows, cost = rows - (taken.stop - taken.start), cost - spent
+                if taken.start < taken.stop:
+                    portion.append((request, taken))
+        served = [request for request, _ in portion]
+        others = [request for request in lane.waiting if request not in served]
+        lane.waiting = others + [request for request in served if request.waits]
+        return portion
+
+    def _may_join(self, request, first):
+        alike = (request.model, request.signature) == (first.model, first.signature)
+        return self._batching and alike and first.in_rows
+
+    def _answer(self, portion):
+        first = portion[0][0]
+        try:
+            columns = {
+                name: np.concatenate([r.inputs[name][rows] for r, rows in portion])
+                for name in first.inputs
+            }
+            found = first.model.answer(first.signature, columns)
+        except Exception as error:
+            if len(portion) > 1:  # none of the others shall suffer from one of them
+                for part in portion:
+                    self._answer([part])
+            else:
+                with contextlib.suppress(InvalidStateError):  # the caller has left
+                    first.answer.set_exception(error)
+            return
+        start = 0
+        for request, rows in portion:
+            part, count = found, rows.stop - rows.start
+            if len(portion) > 1:
+                part = {name: x[start : start + count] for name, x in found.items()}
+            start += count
+            with self._lock:
+                whole = request.give(rows, part)
+            if whole is not None:
+                with contextlib.suppress(InvalidStateError):
+                    request.answer.set_result(whole)
+
+    def look_for_newer(self):
+        """Takes a newer version of the model, if there is a whole one.
+
+        Requests that are there already are answered by the version they came to.
+        """
+        newer = self._newcomers.look(than=self.model.number)
+        if not newer:
+            return
+        try:
+            model = load_newest(newer, self.limits.rows)
+        except OSError as error:
+            log.warning("Version %s is ignored: %s", newer[0][0], error)
+            return
+        self.model = model
+        log.info("%s: version %s answers from now on", self.name, model.number)
+        gc.unfreeze()  # the older one is in cycles that only this can free
+        gc.collect()
+        gc.freeze()
 
     def close(self):
         """Ends the threads, when they are done."""
-        self._pool.shutdown()
-        self._direct.shutdown()
+        for lane in self._lanes.values():
+            lane.pool.shutdown()
 
 
-def batch_requests(signature, threads, rows, waiting):
-    """A function like `signature` whose concurrent calls share batches.
+def _characters(text):
+    return len(text.decode("utf-8", "replace"))
 
-    Args:
-        signature: strings [B] → dict of tensors that begin with the same B.
-        threads: batches that run at the same time.
-        rows: rows of a batch.
-        waiting: batches that may wait.
+
+def below_each_other(parts):
+    """Answers to rows as one, the narrower ones padded as the model pads.
+
+    Example:
+        >>> parts = [{"n": np.array([[1]])}, {"n": np.array([[2, 3]])}]
+        >>> below_each_other(parts)["n"].tolist()
+        [[1, 0], [2, 3]]
     """
-    names = sorted(signature.structured_outputs)
-    (text,) = signature.structured_input_signature[1].values()
+    if len(parts) == 1:
+        return parts[0]
+    return {name: _stack([part[name] for part in parts]) for name in parts[0]}
 
-    # No time-out: with a thread free a batch goes at once, and only while all are busy
-    # do requests gather. Parts of a split request would be padded to unequal widths.
-    @tf.nondifferentiable_batch_function(
-        threads,
-        rows,
-        0,
-        max_enqueued_batches=waiting,
-        enable_large_batch_splitting=False,
-    )
-    def together(texts):
-        found = signature(**{text.name: texts})
-        return [found[name] for name in names]
 
-    # The scope names the queue, and those of one name in a process are one queue.
-    scope = f"requests_{next(_NUMBERS)}"
-
-    @tf.function(input_signature=[text])
-    def serve(texts):
-        with tf.name_scope(scope):
-            return dict(zip(names, together(texts), strict=True))
-
-    # There is one kind of input: nothing has to be looked up at every request.
-    concrete = serve.get_concrete_function()
-    return lambda **inputs: concrete(*inputs.values())
+def _stack(arrays):
+    if arrays[0].ndim == 2:
+        filler = b"" if arrays[0].dtype == object else 0
+        most = max(array.shape[1] for array in arrays)
+        arrays = [
+            np.pad(x, [(0, 0), (0, most - x.shape[1])], constant_values=filler)
+            for x in arrays
+        ]
+    return np.concatenate(arrays)
 
 
 def own_width(found):
     """Answers without the columns that only others of the batch needed."""
-    counts = [found[name] for name in COUNTS if name in found]
+    counts = [found[name] for name in COUNTS.values() if name in found]
     if not counts:
         return found
     most = int(counts[0].max(initial=0))
@@ -277,45 +334,3 @@ def own_width(found):
         name: value[:, :most] if value.ndim == 2 else value
         for name, value in found.items()
     }
-
-
-def find_version(path):
-    """The SavedModel to serve, the name of the model and its version.
-
-    Args:
-        path: a SavedModel, or a folder of numbered versions.
-
-    Returns:
-        (folder, name, version); what is not numbered is version 1.
-    """
-    path = Path(path).resolve()
-    if not path.is_dir():
-        raise FileNotFoundError(f"{path} is not a folder; expected an exported model.")
-    if not (path / "saved_model.pb").exists():
-        versions = [p for p in path.iterdir() if p.is_dir() and p.name.isdecimal()]
-        if versions:
-            path = max(versions, key=lambda version: int(version.name))
-    folder = check_folder(path, ["saved_model.pb", "variables"], "an exported model")
-    if path.name.isdecimal():
-        return folder, path.parent.name, int(path.name)
-    return folder, path.name, 1
-
-
-def read_signature_defs(folder):
-    """Name → SignatureDef of a SavedModel, as it is written there."""
-    from tensorflow.core.protobuf import saved_model_pb2
-
-    saved = saved_model_pb2.SavedModel()
-    saved.ParseFromString((Path(folder) / "saved_model.pb").read_bytes())
-    return dict(saved.meta_graphs[0].signature_def)
-
-
-def _reason(error):
-    """What a TensorFlow error says, without the graph it says it of."""
-    text = error.message.split("[[{{node")[0].strip() or type(error).__name__
-    line = text.splitlines()[-1].strip()
-    return line.removeprefix("assertion failed: [").removesuffix("]")[:500]
-
-
-def _list(names):
-    return ", ".join(f"`{name}`" for name in sorted(names)) or "none"

@@ -1,174 +1,200 @@
-"""`bat-tf serve`: TF Serving's REST and gRPC APIs and a page, without Docker."""
+"""`bat-tf serve`: TF Serving's REST API and a page, on this machine."""
 
 import asyncio
 import base64
 import contextlib
+import functools
 import hashlib
 import html
-import json
 import logging
 import re
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
 
 import uvicorn
 from google.protobuf import json_format
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from bat_tf.serving import rest
-from bat_tf.serving.engine import Refusal
+from bat_tf.serving.connection import Connection
+from bat_tf.serving.door import Door, refusal
+from bat_tf.serving.engine import RETRY
+from bat_tf.serving.versions import read_signature_defs
 
-logger = logging.getLogger(__name__)
-
-STATUS = {
-    "INVALID_ARGUMENT": 400,
-    "FAILED_PRECONDITION": 400,
-    "NOT_FOUND": 404,
-    "TIMED_OUT": 408,
-    "TOO_LARGE": 413,
-    "UNAVAILABLE": 503,
-}
-# What is read of a body that is too large, so that the client hears the answer.
-PATIENCE = 16
-# Requests that a connection may send before the first of them is answered.
-AHEAD = 100
+LARGE = 20_000  # bytes of JSON, or values: what takes longer than a switch of threads
+log = logging.getLogger(__name__)
 
 
-def make_app(engine, lifespan=None):
+def make_app(engine, hosts=(), origins=()):
     """The ASGI application that answers for an `Engine`.
 
     Args:
         engine: the `Engine`.
-        lifespan: as in Starlette.
+        hosts: see `Door`.
+        origins: see `Door`.
     """
-    page = make_page(engine)
+    room = Room(engine.limits)
+    aside = ThreadPoolExecutor(1)
+
+    async def run(function, size):
+        """Calls a function, aside if there is much to do."""
+        if size < LARGE:
+            return function()
+        return await asyncio.get_running_loop().run_in_executor(aside, function)
 
     async def home(request):
-        return page
+        return make_page(engine)
+
+    async def metrics(request):
+        return Response(engine.metrics.page(), media_type=engine.metrics.TYPE)
 
     async def status(request):
-        _check_model(engine, request, "Could not find any versions of model {}")
+        model = find_model(engine, **request.path_params)
         fine = {"error_code": "OK", "error_message": ""}
-        version = {"version": str(engine.version), "state": "AVAILABLE", "status": fine}
-        return _json({"model_version_status": [version]})
+        version = {"version": str(model.number), "state": "AVAILABLE", "status": fine}
+        return JSONResponse({"model_version_status": [version]})
 
     async def metadata(request):
-        _check_model(engine, request)
-        return _json(describe(engine))
+        model = find_model(engine, **request.path_params)
+        return JSONResponse(describe(engine.name, model))
 
     async def predict(request):
-        _check_model(engine, request)
-        body = await read_body(request, engine.limits)
-        signature, inputs, rows = rest.read_request(body, engine.inputs)
-        answer = await engine.ask(
-            signature, inputs, lambda found: rest.write_answer(found, rows)
-        )
-        return Response(answer, media_type="application/json")
+        model = find_model(engine, **request.path_params)
+        async with room.body(request) as body:
+            given = body, model.inputs, engine.limits.rows
+            read = functools.partial(rest.read_request, *given)
+            signature, inputs, rows = await run(read, len(body))
+            answering = engine.ask(signature, inputs, model)
+            found = await unless_gone(request, answering)
+            write = functools.partial(rest.write_answer, found, rows)
+            text = await run(write, sum(value.size for value in found.values()))
+        return Response(text, media_type="application/json")
 
-    routes = [Route("/", home)]
-    for model in ("/v1/models/{model}", "/v1/models/{model}/versions/{version}"):
+    routes = [Route("/", home), Route("/metrics", metrics)]
+    for path in ("/v1/models/{model}", "/v1/models/{model}/versions/{version}"):
         routes += [
-            Route(f"{model}:predict", predict, methods=["POST"]),
-            Route(f"{model}/metadata", metadata),
-            Route(model, status),
+            Route(f"{path}:predict", predict, methods=["POST"]),
+            Route(f"{path}/metadata", metadata),
+            Route(path, status),
         ]
-    handlers = {
-        Refusal: _refuse,
-        HTTPException: _malformed,
-        ClientDisconnect: _nobody,
-        Exception: _failed,
-    }
-    app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
-    app.router.redirect_slashes = False  # TF Serving redirects nobody
-    return app
+    handlers = {HTTPException: _refused, ClientDisconnect: _gone, Exception: _failed}
+    cors = Middleware(
+        CORSMiddleware,
+        allow_origins=origins,
+        allow_methods=["GET", "POST"],
+        allow_headers=["content-type"],
+    )
+    app = Starlette(
+        routes=routes, exception_handlers=handlers, middleware=[cors] if origins else []
+    )
+    app.router.redirect_slashes = False  # TF Serving says 404, and so do we
+    return Door(app, hosts, origins, engine.metrics)
 
 
-def _check_model(engine, request, unknown=None):
-    name, version = request.path_params["model"], request.path_params.get("version")
-    if ":" in name:  # of a method that does not exist, or is not for GET
-        raise HTTPException(400)
-    # Not by Starlette's `int`, which fails on a number of a thousand digits.
-    if version is not None and not re.fullmatch("[0-9]{1,19}", version):
-        raise HTTPException(400)
-    if unknown and name != engine.name:
-        raise Refusal("NOT_FOUND", unknown.format(name))
-    engine.check_model(name, None if version is None else int(version))
+async def _refused(request, error):
+    return refusal(error)
 
 
-def describe(engine):
+async def _gone(request, error):
+    return Response(status_code=499)  # nobody reads it; the log does
+
+
+async def _failed(request, error):
+    return JSONResponse({"error": "The server failed on this request."}, 500)
+
+
+def find_model(engine, model, version=None):
+    """The engine's model, if it is this one, and this version of it, that is meant."""
+    found = engine.model
+    if model != engine.name or version not in (None, str(found.number)):
+        this = f"{engine.name}, version {found.number}"
+        raise HTTPException(404, f"Servable not found. This server has {this}.")
+    return found
+
+
+def describe(name, model):
     """The answer to `/metadata`: the signatures as JSON."""
     signatures = {
-        name: json_format.MessageToDict(
+        signature: json_format.MessageToDict(
             definition,
             preserving_proto_field_name=True,
             always_print_fields_with_no_presence=True,
         )
-        for name, definition in engine.signature_defs.items()
+        for signature, definition in read_signature_defs(model.folder).items()
     }
-    version = str(engine.version)
-    spec = {"name": engine.name, "signature_name": "", "version": version}
+    spec = {"name": name, "version": str(model.number), "signature_name": ""}
     found = {"signature_def": {"signature_def": signatures}}
     return {"model_spec": spec, "metadata": found}
 
 
-async def read_body(request, limits):
-    """The body of a request, unless it is too large or too slow."""
-    most, size, body = limits.body_bytes, 0, bytearray()
+class Room:
+    """Memory for requests: each has its limit, and all together have one.
+
+    Args:
+        limits: `Limits`.
+    """
+
+    def __init__(self, limits):
+        self._limits, self._held = limits, 0
+
+    @contextlib.asynccontextmanager
+    async def body(self, request):
+        """The body of a request, which takes up room until the block ends."""
+        size, body, most = 0, bytearray(), self._limits.body_bytes
+        error = None
+        try:
+            # To its end, or the client would not hear the answer.
+            async for part in request.stream():
+                size += len(part)
+                if size > most:
+                    sentence = f"A request may have {most} bytes. Send several."
+                    error = HTTPException(413, sentence)
+                elif self._held + len(part) > self._limits.held_bytes:
+                    sentence = "The server has no room for more requests now."
+                    error = HTTPException(
+                        503, f"{sentence} Try again in a moment.", RETRY
+                    )
+                if error:
+                    self._held -= len(body)
+                    body.clear()
+                else:
+                    self._held += len(part)
+                    body += part
+            if error:
+                raise error
+            yield body
+        finally:
+            self._held -= len(body)
+
+
+async def unless_gone(request, work):
+    """What a coroutine returns, unless the client leaves before."""
+    working = asyncio.ensure_future(work)
+    # After the body, nothing comes but the end of the connection.
+    leaving = asyncio.ensure_future(request.receive())
     try:
-        async with asyncio.timeout(limits.seconds):
-            async for chunk in request.stream():
-                size += len(chunk)
-                if size > PATIENCE * most:
-                    break
-                if size <= most:
-                    body += chunk
-    except TimeoutError:
-        raise Refusal(
-            "TIMED_OUT", f"The request did not arrive within {limits.seconds} seconds."
-        ) from None
-    if size > most:
-        raise Refusal("TOO_LARGE", f"A request may have {most} bytes. Send several.")
-    return bytes(body)
-
-
-def _json(value, status=200, headers=None):
-    body = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
-    return Response(body, status, headers, media_type="application/json")
-
-
-async def _refuse(request, refusal):
-    status = STATUS[refusal.code]
-    headers = {"retry-after": "1"} if status == 503 else {}
-    if status in (408, 413):
-        headers["connection"] = "close"
-    return _json({"error": refusal.sentence}, status, headers)
-
-
-async def _malformed(request, error):
-    text = f"Malformed request: {request.method} {request.url.path}"
-    served = request.url.path.startswith("/v1/")
-    return _json({"error": text}, 400 if served else error.status_code)
-
-
-async def _nobody(request, error):
-    return Response(status_code=400)
-
-
-async def _failed(request, error):
-    return _json({"error": "The server failed on this request."}, 500)
+        await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
 
 
 def make_page(engine):
     """The page at `/`, which may load nothing but itself and ask nobody but us."""
     text = (resources.files("bat_tf.serving") / "page.html").read_text("utf-8")
     text = text.replace("{{model}}", html.escape(engine.name, quote=True))
-    text = text.replace("{{version}}", str(engine.version))
+    text = text.replace("{{version}}", str(engine.model.number))
     policy = ["default-src 'none'", "connect-src 'self'", "img-src data:"]
     policy.append("frame-ancestors 'none'")
     for tag in ("script", "style"):
@@ -183,39 +209,20 @@ def make_page(engine):
     return HTMLResponse(text, headers=headers)
 
 
-def listen(host, port, option="--port"):
+def listen(host, port):
     """A socket that listens, or a sentence why there is none."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         made = socket.create_server((host, port), family=family, backlog=1024)
-        # Connections inherit it. Without, an answer in two writes waits 40 ms between
-        # them, and asyncio sets it only for sockets that it makes itself.
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return made
     except (OSError, OverflowError) as error:
         raise OSError(
             f"Port {port} of {host} cannot be listened on: {error}. Another server may "
-            f"be using it; choose another with {option}."
+            "be using it; choose another with --port."
         ) from error
-
-
-def check_ports(host, port, grpc_port):
-    """Raises if a port is taken, before time is spent on loading a model."""
-    for number, option in ((port, "--port"), (grpc_port, "--grpc-port")):
-        if number:
-            listen(host, number, option).close()
-
-
-class _Connection(HttpToolsProtocol):
-    """Cuts off a client that sends on and on and does not wait for its answers.
-
-    uvicorn alone would keep all of its requests in memory.
-    """
-
-    def on_headers_complete(self):
-        super().on_headers_complete()
-        if len(self.pipeline) > AHEAD:
-            self.transport.abort()
+    # Connections inherit it. Without, an answer in two writes waits 40 ms between
+    # them, and asyncio sets it only for sockets that it makes itself.
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return made
 
 
 class Server:
@@ -225,9 +232,11 @@ class Server:
         engine: the `Engine`; it is closed at the end.
         host: the address to listen on; by default this machine alone can reach it.
         port: of REST and the page; 0 takes a free one.
-        grpc_port: of gRPC; 0 takes a free one, None leaves gRPC out.
         grace: seconds that requests have to finish when it is stopped.
-        ready: function of the server, called when it listens.
+        allow_hosts: names that it may be called, beside IP addresses, localhost and
+            `host`.
+        allow_origins: addresses of sites whose pages may ask.
+        poll_seconds: how often it looks for a newer version; 0 for never.
 
     Example:
     ```python
@@ -237,26 +246,40 @@ class Server:
     """
 
     def __init__(
-        self, engine, host="127.0.0.1", port=8501, grpc_port=8500, grace=30, ready=None
+        self,
+        engine,
+        host="127.0.0.1",
+        port=8501,
+        grace=30,
+        *,
+        allow_hosts=(),
+        allow_origins=(),
+        poll_seconds=2,
     ):
-        self.engine, self.host, self.grace = engine, host, grace
-        self.grpc_port, self._ready = grpc_port, ready
-        check_ports(host, None, grpc_port)
+        self.engine, self.host, limits = engine, host, engine.limits
         self._socket = listen(host, port)
         self.port = self._socket.getsockname()[1]
+        door = make_app(engine, [host, *allow_hosts], allow_origins)
         config = uvicorn.Config(
-            make_app(engine, self._lifespan),
-            loop="asyncio",  # the one that grpc.aio is made for
-            http=_Connection,
-            log_level="warning",
+            door,
+            # h11 reads no further than it answers.
+            http=functools.partial(Connection, limits),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="error",
             access_log=False,
             proxy_headers=False,  # who asks makes no difference
             timeout_graceful_shutdown=grace,
-            limit_concurrency=4 * engine.limits.requests,
+            timeout_keep_alive=limits.idle_seconds,
+            h11_max_incomplete_event_size=limits.header_bytes,
             server_header=False,
         )
         self._server = uvicorn.Server(config)
-        self._thread = None
+        connections = self._server.server_state.connections
+        door.is_full = lambda: len(connections) > limits.connections
+        self._thread = threading.Thread(target=self.run, daemon=True)
+        self._poll_seconds, self._stopped = poll_seconds, threading.Event()
 
     @property
     def url(self):
@@ -264,29 +287,27 @@ class Server:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
-    @contextlib.asynccontextmanager
-    async def _lifespan(self, app):
-        grpc_server = None
-        if self.grpc_port is not None:
-            from bat_tf.serving import grpc_server as service
-
-            grpc_server, self.grpc_port = await service.start(
-                self.engine, self.host, self.grpc_port
-            )
-        if self._ready:
-            self._ready(self)
-        yield
-        if grpc_server:
-            await grpc_server.stop(self.grace)
-        self.engine.close()
-
     def run(self):
         """Serves in this thread until a signal comes."""
+        looking = threading.Thread(target=self._look_for_newer, daemon=True)
+        if self._poll_seconds:
+            looking.start()
         with contextlib.suppress(KeyboardInterrupt):
             self._server.run([self._socket])
+        self._stopped.set()
+        self.engine.close()
+
+    def _look_for_newer(self):
+        said = ""
+        while not self._stopped.wait(self._poll_seconds):
+            try:
+                self.engine.look_for_newer()
+            except Exception as error:  # such as a folder that goes while it looks
+                if str(error) != said:
+                    log.warning("No newer version could be looked for: %s", error)
+                said = str(error)
 
     def __enter__(self):
-        self._thread = threading.Thread(target=self.run, daemon=True)
         self._thread.start()
         while not self._server.started and self._thread.is_alive():
             self._thread.join(0.01)
@@ -297,8 +318,7 @@ class Server:
     def stop(self):
         """Takes no more requests, finishes those it holds, and ends."""
         self._server.should_exit = True
-        if self._thread:
-            self._thread.join()
+        self._thread.join()
 
     def __exit__(self, *error):
         self.stop()

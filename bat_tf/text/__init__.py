@@ -1,7 +1,9 @@
-"""Texts to tokens and back."""
+"""STRINGS → TOKENS with character offsets, inside the graph."""
 
-from bat_tf.text import windows as windows
-from bat_tf.text.alignment import best_tags, decode_tags, encode_spans, tag_names
-from bat_tf.text.tokenizer import TextTokenizer
+from bat_tf._internal.lazy import passing_on
 
-__all__ = ["TextTokenizer", "best_tags", "decode_tags", "encode_spans", "tag_names"]
+__getattr__, __all__ = passing_on(
+    __name__,
+    alignment="best_tags decode_tags encode_spans tag_names",
+    tokenizer="TextTokenizer",
+)

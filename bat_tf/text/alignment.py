@@ -12,18 +12,17 @@ Both give a word to a span if they share a character: spans that begin or end in
 word come back grown to whole words.
 """
 
-import keras
 import numpy as np
 import tensorflow as tf
 
-from bat_tf._validation import check_choice, sentence
+from bat_tf._internal import chain
+from bat_tf._internal.numerics import LARGE_NEGATIVE, at_least_float32
+from bat_tf._internal.validation import check_choice, sentence
 from bat_tf.text.splitting import first_of_row
 
 SCHEMES = ("plain", "bio")
-FORBIDDEN = -1e9  # a gain that no path makes up for
 
 
-@keras.saving.register_keras_serializable(package="bat_tf")
 def tag_names(kinds, scheme="bio"):
     """Names of the classes, in the order of their ids.
 
@@ -45,11 +44,12 @@ def tag_names(kinds, scheme="bio"):
     if not kinds or len(set(kinds)) < len(kinds):
         raise ValueError(sentence("kinds", "a list of different names", kinds))
     if scheme == "plain":
+        if "none" in kinds:  # as the class of words without a kind is called
+            raise ValueError(sentence("kinds", 'names other than "none"', kinds))
         return ["none", *kinds]
     return ["O", *(f"{place}-{kind}" for kind in kinds for place in "BI")]
 
 
-@keras.saving.register_keras_serializable(package="bat_tf")
 def encode_spans(tokens, spans, scheme="bio"):
     """Tags of tokens, out of spans of characters.
 
@@ -111,18 +111,19 @@ def _tags(kinds, inside, begins, scheme):
     return tf.where(inside, 2 * kinds + tf.where(begins, 1, 2), 0)
 
 
-@keras.saving.register_keras_serializable(package="bat_tf")
-def best_tags(probabilities, tokens, scheme="bio"):
-    """The most probable tags that can follow each other.
+def best_tags(scores, tokens, scheme="bio", transitions=None):
+    """The best tags that can follow each other.
 
     In `"bio"`, an `I-kind` follows a `B-kind` or an `I-kind` of the same kind alone: of
-    all sequences that keep to this, the most probable one is found (Viterbi's way). In
+    all sequences that keep to this, the one with the highest score is found. In
     `"plain"`, every tag can follow every other.
 
     Args:
-        probabilities: float [B, T, C], the tags in the order of `tag_names`.
+        scores: float [B, T, C], logits or log-probabilities of the tags in the order of
+            `tag_names`. The score of a sequence is their sum.
         tokens: what `TextTokenizer.pack` returns; the first token of a word counts.
         scheme: `"plain"` or `"bio"`.
+        transitions: what a CRF has learnt, see `transition_scores`; None without one.
 
     Returns:
         int32 [B, T]; what stands at tokens that do not count means nothing.
@@ -130,50 +131,62 @@ def best_tags(probabilities, tokens, scheme="bio"):
     Example:
         >>> from bat_tf.text import TextTokenizer
         >>> tokens = TextTokenizer("words", ["water"])(["blue water"])
-        >>> best_tags([[[0.4, 0.5, 0.1], [0.3, 0.1, 0.6]]], tokens).numpy().tolist()
+        >>> scores = np.log([[[0.4, 0.5, 0.1], [0.3, 0.1, 0.6]]])
+        >>> best_tags(scores, tokens).numpy().tolist()
         [[1, 2]]
-        >>> best_tags([[[0.8, 0.1, 0.1], [0.4, 0.1, 0.5]]], tokens).numpy().tolist()
+        >>> scores = np.log([[[0.8, 0.1, 0.1], [0.4, 0.1, 0.5]]])
+        >>> best_tags(scores, tokens).numpy().tolist()
         [[0, 0]]
     """
+    scores = tf.convert_to_tensor(scores)
+    follows = transition_scores(scores.shape[-1], scheme, transitions)
+    if follows is None:
+        return tf.argmax(scores, -1, output_type=tf.int32)
+    return chain.best_path(scores, first_of_word(tokens["word_ids"]), follows)
+
+
+def tag_probabilities(scores, tokens, scheme="bio", transitions=None):
+    """How probable each tag is: the softmax of its scores, or the marginals of a CRF.
+
+    Args:
+        scores: logits [B, T, C].
+        tokens: see `best_tags`, as for the rest.
+        scheme: `"plain"` or `"bio"`.
+        transitions: of a CRF, or None.
+
+    Returns:
+        [B, T, C].
+    """
+    if transitions is None:
+        return tf.nn.softmax(scores)
+    follows = transition_scores(scores.shape[-1], scheme, transitions)
+    return chain.marginals(scores, first_of_word(tokens["word_ids"]), follows)
+
+
+def transition_scores(num_tags, scheme="bio", transitions=None):
+    """How well tags follow each other, as a scheme allows it.
+
+    Args:
+        num_tags: C.
+        scheme: `"plain"` or `"bio"`.
+        transitions: [C + 1, C + 1], what a CRF has learnt of the tag of the column
+            behind that of the row; the last row and column are the text's border. None
+            is 0 everywhere.
+
+    Returns:
+        [C + 1, C + 1], where what is impossible cannot be made up for; None if
+        everything is possible and all the same.
+    """
     check_choice("scheme", scheme, SCHEMES)
-    probabilities = tf.convert_to_tensor(probabilities)
     if scheme == "plain":
-        return tf.argmax(probabilities, -1, output_type=tf.int32)
-    num_tags = probabilities.shape[-1]
-    # A token that does not count passes the tag of the one before it on; the last one
-    # of these is there because a scan wants a step.
-    counts = tf.pad(_first_of_word(tokens["word_ids"]), [[0, 0], [0, 1]])
-    gains = tf.math.log(tf.maximum(probabilities, 1e-30))
-    gains = tf.pad(gains, [[0, 0], [0, 1], [0, 0]])
-    follows = _may_follow(num_tags)
-    same = tf.range(num_tags)[None] + tf.zeros_like(counts[:, :1], tf.int32)
-
-    def step(state, token):
-        gain, count = token
-        paths = state[0][:, :, None] + follows
-        best = tf.reduce_max(paths, 1) + gain
-        before = tf.argmax(paths, 1, output_type=tf.int32)
-        count = count[:, None]
-        return tf.where(count, best, state[0]), tf.where(count, before, same)
-
-    start = tf.where(same == 0, 0.0, FORBIDDEN)  # as after an O
-    by_step = (tf.transpose(gains, [1, 0, 2]), tf.transpose(counts))
-    totals, before = tf.scan(step, by_step, (start, same))
-    last = tf.argmax(totals[-1], -1, output_type=tf.int32)
-    tags = tf.scan(
-        lambda tag, back: tf.gather(back, tag, batch_dims=1), before, last, reverse=True
-    )
-    # The tag before each token: the first one is that of the start.
-    return tf.transpose(tags[1:])
-
-
-def _may_follow(num_tags):
-    """[C, C]: 0 where the tag of the column may follow that of the row."""
-    tags = np.arange(num_tags)
-    inside = (tags % 2 == 0) & (tags > 0)  # O, B-first, I-first, B-second …
-    kind = (tags + 1) // 2
+        return transitions
+    tags = np.arange(num_tags + 1)
+    kind = (tags + 1) // 2  # O, B-first, I-first, B-second …
+    kind[-1] = 0
+    inside = (tags % 2 == 0) & (kind > 0)
     allowed = ~inside[None, :] | (kind[:, None] == kind[None, :])
-    return tf.constant(np.where(allowed, 0.0, FORBIDDEN), tf.float32)
+    learnt = 0.0 if transitions is None else at_least_float32(transitions)
+    return tf.where(allowed, learnt, LARGE_NEGATIVE)
 
 
 def decode_tags(tag_ids, scores, tokens, scheme="bio"):
@@ -237,7 +250,7 @@ def decode_tags(tag_ids, scores, tokens, scheme="bio"):
     }
 
 
-def _first_of_word(word_ids):
+def first_of_word(word_ids):
     """Bool [B, T]: which tokens are the first of their word."""
     before = tf.pad(word_ids[:, :-1], [[0, 0], [1, 0]], constant_values=-1)
     return (word_ids >= 0) & (word_ids != before[:, : tf.shape(word_ids)[1]])

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from bat_tf._validation import check_choice
+from bat_tf._internal.validation import check_choice
 from bat_tf.text.splitting import as_strings, fold_width
 
 CASES = (

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bat_tf._validation import check_choice, check_number, sentence
+from bat_tf._internal.validation import check_choice, check_number, sentence
 from bat_tf.text.features import FEATURES, feature_size, word_features
 from bat_tf.text.splitting import (
     as_strings,

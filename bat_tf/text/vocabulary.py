@@ -5,7 +5,7 @@ import collections
 import numpy as np
 import tensorflow as tf
 
-from bat_tf._validation import sentence
+from bat_tf._internal.validation import check_text, sentence
 
 
 def as_batch(texts):
@@ -105,6 +105,8 @@ def check_vocabulary(vocabulary, specials):
     strange = [token for token in vocabulary if not isinstance(token, str)]
     if strange:
         raise TypeError(sentence("vocabulary", "a list of str", strange[0]))
+    for token in vocabulary:
+        check_text(token, "a token of the vocabulary")
     if len(vocabulary) <= len(specials):
         remedy = "Learn one with `adapt(texts)`."
         raise ValueError(sentence("vocabulary", "a list of tokens", vocabulary, remedy))

@@ -2,10 +2,9 @@
 
 from typing import NamedTuple
 
-import keras
 import tensorflow as tf
 
-from bat_tf._validation import check_number
+from bat_tf._internal.validation import check_number
 from bat_tf.text.splitting import first_of_row
 
 
@@ -27,7 +26,6 @@ class Windows(NamedTuple):
     row_splits: tf.Tensor
 
 
-@keras.saving.register_keras_serializable(package="bat_tf")
 def split(tokens, size, overlap):
     """Cuts tokenised texts into overlapping windows.
 
@@ -103,7 +101,6 @@ def _meeting(bounds, low, high):
     return tf.where(whole, begin, low), tf.where(whole, end, high)
 
 
-@keras.saving.register_keras_serializable(package="bat_tf")
 def merge(values, windows, num_special=0):
     """Puts values of windows together into values of texts.
 

@@ -4,14 +4,16 @@ Two ops of tensorflow-text are needed, NormalizeUTF8 and FastWordpiece, both of 
 every TF Serving since 2.11.
 """
 
-import json
 from pathlib import Path
 
 import tensorflow as tf
 
-from bat_tf._validation import check_folder, import_optional
+from bat_tf._internal.files import read_json
+from bat_tf._internal.validation import check_folder, check_number, import_optional
 from bat_tf.text.splitting import Pieces, as_strings, find_words, first_of_row
 
+# What folders have whose texts are cut otherwise.
+OTHERS = ("vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model")
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 _PREFIX = "##"
 _MAX_CHARACTERS = 100  # BERT gives up on longer words
@@ -52,9 +54,9 @@ class WordPieceModel:
 
     def __init__(self, vocabulary, lowercase):
         self._lowercase = lowercase
-        # The op refuses an empty piece and NUL. No text matches them, nor this name.
+        # What the op refuses no text matches, nor this name.
         pieces = [
-            piece if piece and "\0" not in piece else f"[void {place}]"
+            piece if _can_be_built(piece) else f"[void {place}]"
             for place, piece in enumerate(vocabulary)
         ]
         text = import_tensorflow_text()
@@ -96,6 +98,12 @@ class WordPieceModel:
         starts, ends = tf.gather(sources, first), tf.gather(sources, limit - 1) + 1
         splits = tf.searchsorted(starts, characters.row_splits, out_type=tf.int64)
         return ids.values, Pieces(starts, ends, splits)
+
+
+def _can_be_built(piece):
+    """Whether the op takes a piece: not if it is empty, has NUL or over 256 bytes."""
+    size = len(piece.removeprefix(_PREFIX).encode())
+    return piece and "\0" not in piece and size <= 256
 
 
 def group_pieces(characters, pieces, split):
@@ -234,9 +242,12 @@ def read_folder(path):
         The list of pieces, and whether the model is lowercased.
     """
     path = Path(path)
-    saved = _read_json(path / "tokenizer.json")
+    saved = _read_if_there(path / "tokenizer.json")
+    others = [path / name for name in OTHERS if (path / name).exists()]
     if saved and not (path / "vocab.txt").exists():
-        vocabulary = _json_vocabulary(path, saved.get("model", {}))
+        vocabulary = _json_vocabulary(path / "tokenizer.json", saved.get("model"))
+    elif others and not (path / "vocab.txt").exists():
+        raise ValueError(_of_others(others[0]))
     else:
         what = "a BERT-family model (vocab.txt or tokenizer.json)"
         path = check_folder(path, ["vocab.txt"], what)
@@ -249,18 +260,39 @@ def read_folder(path):
 
 def _json_vocabulary(path, model):
     """The pieces in `tokenizer.json`, in the order of their ids."""
+    model = model if isinstance(model, dict) else {}
     if model.get("type") != "WordPiece":
+        raise ValueError(f"{_of_others(path)} Received: {model.get('type')!r}.")
+    ids = model.get("vocab")
+    try:
+        places = [check_number("id", ids[piece], 0, integer=True) for piece in ids]
+        pieces = dict(zip(places, ids, strict=True))
+        # A few ids may be missing; a huge one would fill the memory.
+        most = check_number("id", max(pieces), 0, 2 * len(ids) + 1000)
+    except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{path / 'tokenizer.json'} must hold a WordPiece vocabulary, as BERT, "
-            f"MiniLM, DistilBERT and ELECTRA do. Received: {model.get('type')!r}."
-        )
-    pieces = {place: piece for piece, place in model["vocab"].items()}
-    return [pieces.get(place, f"[void {place}]") for place in range(max(pieces) + 1)]
+            f"{path} must say the id of each piece, from 0 on: {error}. Copy or "
+            "download the file again."
+        ) from None
+    return [pieces.get(place, f"[void {place}]") for place in range(most + 1)]
+
+
+def _of_others(path):
+    """The sentence about a vocabulary that is not read."""
+    return (
+        f"The texts of the model in {path.parent} cannot be tokenised yet: "
+        f"{path.name} must hold a WordPiece vocabulary, as those of BERT, MiniLM, "
+        "DistilBERT and ELECTRA do. RoBERTa and XLM-R have BPE and SentencePiece."
+    )
+
+
+def _read_if_there(path):
+    return read_json(path) if path.exists() else {}
 
 
 def _is_lowercase(path, normalizer):
     """Whether the folder's model is uncased; raises for what is neither."""
-    config = _read_json(path / "tokenizer_config.json")
+    config = _read_if_there(path / "tokenizer_config.json")
     lowercase = config.get("do_lower_case", normalizer.get("lowercase", True))
     accents = config.get("strip_accents", normalizer.get("strip_accents"))
     chinese = config.get("tokenize_chinese_chars", True)
@@ -272,8 +304,3 @@ def _is_lowercase(path, normalizer):
             "characters, can be reproduced."
         )
     return lowercase
-
-
-def _read_json(path):
-    path = Path(path)
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}

@@ -24,28 +24,28 @@ from rich.console import Console
 from rich.table import Table
 
 import bat_tf
-from bat_tf.cli import model_path
-from bat_tf.serving import bulk_engines, tag_corpus
+from bat_tf.cli.terminal import model_path
+from bat_tf.serving import tag_corpus, workers
 
 ENDS = 4  # shards left out where only some of the workers are at work, a worker
 
 
-def job(path, scratch, workers, arguments):
+def job(path, scratch, processes, arguments):
     """Texts a second of a job, once its workers run and until the first one stops."""
-    output, seen = scratch / f"out{workers}", []
+    output, seen = scratch / f"out{processes}", []
     shutil.rmtree(output, ignore_errors=True)
     # A worker gets cores / workers threads; as if there were one core for each.
-    with mock.patch.object(bulk_engines, "_cores", lambda: workers):
+    with mock.patch.object(workers, "_cores", lambda: processes):
         tag_corpus(
             path,
             output,
             model_path(arguments.model),
-            workers=workers,
+            workers=processes,
             shard_rows=arguments.shard_rows,
             batch_size=arguments.batch_size,
             progress=lambda done, _: seen.append((time.perf_counter(), done)),
         )
-    edge = min(ENDS * workers, len(seen) // 4)
+    edge = min(ENDS * processes, len(seen) // 4)
     (began, before), (ended, after) = seen[1 + edge], seen[-1 - edge]
     return (after - before) / (ended - began)
 
@@ -94,16 +94,16 @@ def table(turns):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", help="a model that marks keywords")
+    parser.add_argument("--model", default="product_pages", help="it marks keywords")
     parser.add_argument("--texts", type=int, default=40_000)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--shard-rows", type=int, default=500)
     parser.add_argument("--batch-size", type=int, default=64)
     arguments = parser.parse_args()
-    bulk_engines.limit_threads(1)
+    workers.limit_threads(1)
     console, scratch = Console(), Path(tempfile.mkdtemp(prefix="bat_tf_bulk_"))
     try:
-        console.print(f"TensorFlow {tf.__version__}, {bulk_engines._cores()} cores")
+        console.print(f"TensorFlow {tf.__version__}, {workers._cores()} cores")
         console.print(table(measure(arguments, scratch, console)))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -16,7 +16,7 @@ from rich.progress import track
 from rich.table import Table
 
 import bat_tf
-from bat_tf.experiments.papers import ENCODERS
+from examples.papers.tables.bat import ENCODERS
 
 BASE = "Transformer"
 

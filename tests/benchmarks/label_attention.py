@@ -26,14 +26,15 @@ import tensorflow as tf
 from rich.console import Console
 from rich.table import Table
 
-from bat_tf import layers, losses, optimizers
-from bat_tf.layers.label_attention import chunk_size
+from bat_tf import heads, losses
+from bat_tf.heads.label_attention import chunk_size
+from bat_tf.training import optimizers
 
 MEBIBYTE = 2**20
 MOMENTS = {"adam": 2, "sgd": 0}
 
 
-class PlainLabelAttention(layers.LabelAttention):
+class PlainLabelAttention(heads.LabelAttention):
     """The formula as it is written."""
 
     def call(self, states, padding_mask):
@@ -71,7 +72,7 @@ def batch(options, num_labels):
 def train_step(form, options, num_labels):
     """A layer, and one step of its training."""
     settings = {"memory_mib": options.memory_mib, "d_ff": options.d_ff}
-    kind = PlainLabelAttention if form == "plain" else layers.LabelAttention
+    kind = PlainLabelAttention if form == "plain" else heads.LabelAttention
     layer = kind(num_labels, **settings)
     layer.build((options.batch_size, options.length, options.width))
     if options.optimizer == "adam":

@@ -17,10 +17,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from bat_tf.data.files import atomic_write
-from bat_tf.experiments.run import RunSettings, read_parts
+from bat_tf._internal.files import atomic_write
 from bat_tf.models import Shortlist
-from bat_tf.serving import load
+from bat_tf.models.load import load
+from bat_tf.runs.run import read_parts
+from bat_tf.runs.settings import Settings
 
 COLUMNS = {
     "model_mib": "model MiB",
@@ -49,7 +50,7 @@ def precision(found, labels):
 
 def measure(folder, arguments):
     """The figures of one run."""
-    settings = RunSettings.load(Path(folder) / "settings.yaml")
+    settings = Settings.load(Path(folder) / "settings.yaml")
     test = read_parts(settings)[2].take(arguments.texts)
     model = load(folder)
     labels = model.labels.csr(test.labels, unknown="skip")

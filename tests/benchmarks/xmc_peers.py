@@ -34,16 +34,18 @@ from rich.console import Console
 from rich.table import Table
 
 from bat_tf import metrics
+from bat_tf._internal.files import atomic_write
 from bat_tf.data import LabelSpace
-from bat_tf.data.files import atomic_write
-from bat_tf.experiments.run import RunSettings, read_parts
 from bat_tf.metrics.ranking import GROUPS
+from bat_tf.runs.run import read_parts
+from bat_tf.runs.settings import Settings
 
 HERE = Path(__file__).parent
 BATCH = 1000
 METRICS = [
-    *["p@1", "p@3", "p@5", "psp@1", "psp@3", "psp@5"],
-    *["macro-f@5", "macro-f@5-few", "macro-f@5-medium", "macro-f@5-many"],
+    *["precision_at_1", "precision_at_3", "precision_at_5"],
+    *["psp_at_1", "psp_at_3", "psp_at_5", "macro_f_at_5"],
+    *["macro_f_at_5_few", "macro_f_at_5_medium", "macro_f_at_5_many"],
 ]
 COSTS = {
     "train_seconds": "train s",
@@ -212,13 +214,13 @@ def run(names, results, settings, options):
     Args:
         names: keys of `PEERS`.
         results: folder of the result files.
-        settings: `RunSettings` that say which data.
+        settings: `Settings` that say which data.
         options: `environments`, `threads`, `top_k` and `note`.
     """
     data = {
-        "corpus": settings.data,
-        "settings": settings.data_settings,
-        "min_label_count": settings.min_label_count,
+        "corpus": settings.data.name,
+        "settings": settings.data.options,
+        "min_label_count": settings.data.min_label_count,
     }
     paths = {name: Path(results) / f"{name}.json" for name in names}
     found = {name: stored(path, data) for name, path in paths.items()}
@@ -287,8 +289,9 @@ def table(results):
     made = Table(title=title)
     made.add_column("")
     for name in METRICS:
-        heading = re.sub(r"-(?=few|medium|many)", "\n", name).replace("psp", "PSP")
-        made.add_column(heading.replace("p@", "P@"), justify="right")
+        heading = re.sub(r"_(?=few|medium|many)", "\n", name).replace("psp", "PSP")
+        heading = heading.replace("precision", "P").replace("_at_", "@")
+        made.add_column(heading.replace("_", " "), justify="right")
     for heading in COSTS.values():
         made.add_column(heading.replace(" ", "\n", 1), justify="right")
     empty = [name for name in GROUPS if not first.get(f"labels_{name}", 1)]
@@ -315,12 +318,12 @@ def main(arguments=None):
     parser.add_argument("--top-k", type=int, default=10, help="labels a text")
     parser.add_argument("--note", default="", help="goes into the results")
     options = parser.parse_args(arguments)
-    settings = RunSettings.of(
-        task="labels",
-        data=options.data,
-        data_settings={"size": options.size} if options.size else {},
-        min_label_count=options.min_label_count,
-    )
+    data = {
+        "name": options.data,
+        "options": {"size": options.size} if options.size else {},
+        "min_label_count": options.min_label_count,
+    }
+    settings = Settings.of(model="classifier", data=data)
     console, found = Console(width=170), {}
     for name, result in run(options.peers, options.results, settings, options):
         found[name] = result

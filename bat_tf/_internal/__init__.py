@@ -1,0 +1,1 @@
+"""What every room shares and no user needs to know."""

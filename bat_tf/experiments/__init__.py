@@ -1,1 +1,0 @@
-"""Whole runs: settings in a file, a folder of results, a report."""
