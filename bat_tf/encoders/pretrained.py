@@ -52,8 +52,9 @@ class BertEncoder(Weighted, keras.layers.Layer):
         epsilon: of the layer normalisations.
         dropout: rate in the blocks and after the embeddings.
         frozen_layers: how many of the first blocks do not learn, and the embeddings
-            with them; 0 for none. Their states can be kept from epoch to epoch, see
-            `fit(cache_backbone=True)` of the models.
+            with them; 0 for none, and a share such as 0.5 of however many there are.
+            Their states can be kept from epoch to epoch, see `fit(cache_backbone=True)`
+            of the models.
         feature_sizes: must be empty; other encoders add features of tokens here.
         **kwargs: see `TransformerStack`.
 
@@ -105,6 +106,8 @@ class BertEncoder(Weighted, keras.layers.Layer):
         self.activation = check_choice("activation", activation, list(ACTIVATIONS))
         self.epsilon = epsilon
         self.dropout = dropout
+        if isinstance(frozen_layers, float) and 0 < frozen_layers < 1:
+            frozen_layers = round(frozen_layers * num_layers)
         self.frozen_layers = check_number(
             "frozen_layers", frozen_layers, 0, num_layers, integer=True
         )

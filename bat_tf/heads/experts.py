@@ -5,6 +5,7 @@
 | `D-12` | the pooled state of layer 12 | `DocumentHead` |
 | `D-(12+1)` | those of two layers side by side | `DocumentHead` |
 | `A-1` | the tokens of layer 1 | `AttentionHead` |
+| `D`, `A` | the last layer, whichever that is | as above |
 | `S` | the words themselves, as TF-IDF | `WordsHead` |
 
 Layer m is the output of block m, and 0 the embeddings.
@@ -17,7 +18,7 @@ from bat_tf.heads.document import DocumentHead
 from bat_tf.heads.label_attention import AttentionHead
 from bat_tf.heads.sparse_words import SparseWordsHead, WordsHead
 
-_NOTATION = re.compile(r"([DA])-(\d+|\(\d+(?:\+\d+)*\))")
+_NOTATION = re.compile(r"([DA])(?:-(\d+|\(\d+(?:\+\d+)*\)))?")
 
 
 def parse_expert(name, depth):
@@ -30,15 +31,17 @@ def parse_expert(name, depth):
     Returns:
         (kind, layers).
 
-    >>> parse_expert("D-(6+1)", 6), parse_expert("S", 6)
-    (('D', [6, 1]), ('S', []))
+    >>> parse_expert("D-(6+1)", 6), parse_expert("D", 6), parse_expert("S", 6)
+    (('D', [6, 1]), ('D', [6]), ('S', []))
     """
     if name == "S":
         return "S", []
     match = _NOTATION.fullmatch(str(name))
     if not match:
-        expected = 'like "D-6", "A-1", "D-(6+1)" or "S"'
+        expected = 'like "D", "D-6", "A-1", "D-(6+1)" or "S"'
         raise ValueError(sentence("experts", expected, name))
+    if match[2] is None:
+        return match[1], [depth]
     layers = [int(number) for number in match[2].strip("()").split("+")]
     if max(layers) > depth:
         expected = f"on layers 0 to {depth}, those of the encoder"

@@ -5,13 +5,16 @@ from pathlib import Path
 
 from bat_tf._internal.validation import check_number, sentence
 from bat_tf.data import TextDataset, describe, from_rows, read
-from bat_tf.encoders import find_minilm
+from bat_tf.encoders import catalogue
 from bat_tf.runs.recipes import settings_for
 from bat_tf.runs.run import run
 from bat_tf.runs.settings import Budget, merged, nested, read_yaml
+from bat_tf.text import TextTokenizer
 
 MINUTES = 10.0
 MANY_LABELS = 1000
+# Word pieces that a word is cut into: a model that knows its language has few.
+MOST_PIECES = 1.4
 WHITESPACE = {"tokenizer": "words", "settings": {"split": "whitespace"}}
 
 
@@ -97,7 +100,7 @@ def prepare(recipe="auto", minutes=None, config=None, task=None, **changes):
         data = read(draft.data.train, **draft.data.options)
         said.append(str(describe(data)))
         task = _task(task, data)
-        recipe, why, own = choose(data)
+        recipe, why, own = choose(data, draft.encoder.backbone)
         if several:
             own["baseline"] = False
         said.append(f"Recipe {recipe}: {why}")
@@ -125,31 +128,51 @@ def _as_before(folder, changes):
     return merged(nested(kept), nested(changes))
 
 
-def choose(data):
+def choose(data, backbone=None):
     """The recipe that suits texts.
 
     Args:
         data: a `TextDataset` to learn from.
+        backbone: a pretrained encoder, by name; None takes one that is present and
+            knows the language of the texts.
 
     Returns:
         (name, why, settings that the texts decide).
     """
-    about = describe(data)
-    pretrained = about.language == "en" and find_minilm() is not None
-    if data.task == "labels":
-        if about.counts["names"] > MANY_LABELS:
-            return "extreme", f"there are {about.counts['names']:,} labels.", {}
-        name = "pretrained_labels" if pretrained else "light_labels"
-    else:
-        name = "pretrained_spans" if pretrained else "light_spans"
-    own = {"baseline": True}
-    if data.task == "spans" and not pretrained and about.found.get("joiner") == " ":
+    about, own = describe(data), {"baseline": True}
+    if data.task == "labels" and about.counts["names"] > MANY_LABELS:
+        return "extreme", f"there are {about.counts['names']:,} labels.", own
+    found, why = (
+        (backbone, "its backbone was named.") if backbone else _fitting(data, about)
+    )
+    if found:
+        own["encoder"] = {"backbone": str(found)}
+    elif data.task == "spans" and about.found.get("joiner") == " ":
         own["text"] = WHITESPACE
-    if pretrained:
-        return name, "the texts are English, and MiniLM is there.", own
-    language = about.language or "unknown"
-    why = f"language {language}; no pretrained model for it is there."
-    return name, why, own
+    return f"{'pretrained' if found else 'light'}_{data.task}", why, own
+
+
+def _fitting(data, about):
+    """The backbone that is present and fits texts, or None; and why, in words."""
+    language, texts = about.language, data.texts[:500]
+    unclear = about.script if about.script in ("Latin", "Han") else ""
+    names = catalogue.that_fit(language or {"Latin": "en", "Han": "zh"}.get(unclear))
+    for name in names:
+        folder = catalogue.find(name)
+        if folder and (language or _pieces_per_word(folder, texts) < MOST_PIECES):
+            why = f"language {language or 'not clear, but its words are known'}; "
+            return name, f"{why}backbone {name}."
+    why = f"language {language or 'not clear'}; no pretrained encoder for it is here."
+    if language and names:
+        why += f" `bat-tf backbones get {names[0]}` adds one."
+    return None, why
+
+
+def _pieces_per_word(folder, texts):
+    """How many pieces a backbone cuts a word into."""
+    tokens = TextTokenizer.from_folder(folder).tokenize(texts)
+    words = tokens["word_ids"].to_list()
+    return sum(map(len, words)) / max(1, sum(len(set(row)) for row in words))
 
 
 def _task(task, data):

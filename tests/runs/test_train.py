@@ -23,7 +23,7 @@ SMALL["optimizer"] = {"learning_rate": 0.03}
 
 @pytest.fixture(autouse=True)
 def without_a_backbone(monkeypatch):
-    monkeypatch.setattr(training, "find_minilm", lambda: None)
+    monkeypatch.setattr(training.catalogue, "find", lambda name: None)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_a_recipe_that_is_found_brings_the_linear_model_along(tmp_path):
     assert settings.budget.minutes == 10.0
     assert said.startswith("Read as: labels of texts from jsonl, en, Latin script")
     assert "'the oil and the gas' → energy" in said
-    assert "Recipe light_labels: language en; no pretrained model for it" in said
+    assert "Recipe light_labels: language en; no pretrained encoder for it" in said
 
 
 def test_epochs_that_are_given_are_not_planned(tmp_path):
@@ -70,11 +70,27 @@ def test_texts_decide_the_recipe(monkeypatch):
     assert choose(spans)[0] == "light_spans"
     many = TextDataset(Example(f"text {i}", labels=[f"l{i}"]) for i in range(1001))
     assert choose(many)[0] == "extreme"
-    monkeypatch.setattr(training, "find_minilm", lambda: "folder")
-    english = bat_tf.data.from_rows(ROWS)
-    assert choose(english)[0] == "pretrained_labels"
     german = bat_tf.data.from_rows([("der Regen und das Gas", "wetter")] * 5)
-    assert choose(german)[0] == "light_labels"
+    name, why, _ = choose(german)
+    assert name == "light_labels" and "`bat-tf backbones get german-bert` adds" in why
+
+
+def test_a_backbone_that_is_here_and_knows_the_language_is_taken(monkeypatch, minilm):
+    here = {"minilm": minilm}
+    monkeypatch.setattr(training.catalogue, "find", here.get)
+    name, why, own = choose(bat_tf.data.from_rows(ROWS))
+    assert name == "pretrained_labels" and "language en; backbone minilm" in why
+    assert own["encoder"] == {"backbone": "minilm"}
+    titles = [("red running shoes size nine", "shoes"), ("steel kettle", "kitchen")]
+    assert (
+        "not clear, but its words are known" in choose(bat_tf.data.from_rows(titles))[1]
+    )
+    swedish = [("vattentät vinterjacka storlek", "kläder")] * 3
+    assert choose(bat_tf.data.from_rows(swedish))[0] == "light_labels"
+    spans = TextDataset([Example("der Regen und das Gas", spans=[(0, 3, "x")])] * 3)
+    named = choose(spans, backbone="german-bert")
+    assert named[0] == "pretrained_spans"
+    assert named[2]["encoder"] == {"backbone": "german-bert"}
 
 
 def test_a_task_that_the_texts_do_not_have_is_refused(tmp_path):

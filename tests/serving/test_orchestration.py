@@ -44,6 +44,7 @@ def block(start, language):
     return next(text for text in blocks if text.startswith(start))
 
 
+@pytest.mark.slow
 def test_the_ray_serve_application_answers_as_the_model_does(tmp_path):
     pytest.importorskip("ray.serve", reason="needs ray[serve]")
     folder, texts = served.folder("pages"), served.TEXTS
