@@ -13,22 +13,11 @@ from bat_tf.runs.settings import Settings
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
-# Left out of the default run for the time they take.
-SLOW = (
-    "04_extreme_labels.ipynb",
-    "02_long_tail_labels.ipynb",
-    "03_zlpr_in_your_own_model.ipynb",
-    "05_reproduce.ipynb",
-)
+NOTEBOOKS = sorted(path.name for path in EXAMPLES.glob("*.ipynb"))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(path.name, marks=[pytest.mark.slow] * (path.name in SLOW))
-        for path in sorted(EXAMPLES.glob("*.ipynb"))
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NOTEBOOKS)
 def test_notebook_runs(name, tmp_path):
     nbformat = pytest.importorskip("nbformat")
     nbclient = pytest.importorskip("nbclient")
@@ -43,6 +32,7 @@ def test_notebook_runs(name, tmp_path):
     assert all(outputs), "every code cell of a notebook shows something"
 
 
+@pytest.mark.slow
 def test_operating_point_compares_runs(tmp_path, monkeypatch, capsys):
     tiny.dataset(24).save(tmp_path / "pages.jsonl")
     pages = str(tmp_path / "pages.jsonl")

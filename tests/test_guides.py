@@ -64,9 +64,15 @@ def blocks(page):
         yield Block(page, begin + 2, lines[begin][3:].strip(), text, kind, reason)
 
 
-def pages(others=MappingProxyType({})):
+# Their code takes the longest.
+SLOW = [f"{n}.md" for n in "losses serving distributed bulk extreme_labels".split()]
+
+
+def pages(others=MappingProxyType({}), slow=()):
     """The pages as parameters."""
-    return [pytest.param(page, id=name) for name, page in {**PAGES, **others}.items()]
+    pages = {**PAGES, **others}
+    marks = {name: [pytest.mark.slow] * (name in slow) for name in pages}
+    return [pytest.param(pages[n], id=n, marks=marks[n]) for n in pages]
 
 
 def commands(block):
@@ -183,7 +189,7 @@ def run_python(block, names):
     exec(compile(text, block.page, "exec"), names)
 
 
-@pytest.mark.parametrize("page", pages())
+@pytest.mark.parametrize("page", pages(slow=SLOW))
 def test_the_code_of_a_page_runs(page, workplace, shell, request):
     ready = [block for block in blocks(page) if not block.kind]
     if any('"minilm"' in block.text for block in ready):

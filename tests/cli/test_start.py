@@ -30,6 +30,7 @@ def bat_tf(*arguments, **environment):
     return python(COMMAND + "main()", *arguments, **environment)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["keras", "bat_tf"])
 def test_models_load_in_every_order_of_the_imports(first, tmp_path):
     path = tmp_path / "pages.keras"

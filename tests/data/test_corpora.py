@@ -45,6 +45,7 @@ def test_every_corpus_is_checked():
     assert set(SIZES) | others | {"goemotions/raw"} == set(CORPORA)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=[pytest.mark.slow] * (n in LARGE)) for n in SIZES],
@@ -250,6 +251,7 @@ def test_yso_names_the_line_of_a_bad_row(own_folder):
         read("yso_finna_en_xmc", "test")
 
 
+@pytest.mark.slow
 def test_yso_training_rows_at_a_size_are_the_first_of_all(data_folder):
     data = read("yso_finna_en_xmc", size=100_000)
     counts = data.counts()

@@ -138,6 +138,7 @@ def test_half_precision(variant, precision):
     assert all(np.isfinite(part).all() for part in train_gradients(encoder, batch))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "variant",
     [

@@ -320,8 +320,15 @@ def tagger(**settings):
     return keras.Model([x, real], build(20, **settings)(x, real))
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
-@pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
+@pytest.mark.parametrize(
+    ("policy", "jit_compile"),
+    [
+        ("float32", False),
+        ("mixed_float16", True),
+        pytest.param("float32", True, marks=pytest.mark.slow),
+        pytest.param("mixed_float16", False, marks=pytest.mark.slow),
+    ],
+)
 def test_it_learns(jit_compile, policy):
     x, real = states(16), mask(*itertools.islice(itertools.cycle([5, 3, 4, 1]), 16))
     hot = np.eye(20, dtype="f4")[np.arange(16)]

@@ -139,6 +139,7 @@ def everything(model, data, texts):
     return model.scores(texts), [loss, model.disagreement(data)], served.numpy()
 
 
+@pytest.mark.slow
 def test_saved_and_exported(model, tmp_path):
     data, texts = documents(60), documents(8, seed=2).texts
     model.fit(data, epochs=2, verbose=0)

@@ -77,7 +77,7 @@ def tagger(*middle, policy=None):
         ("float32", False),
         ("float32", True),
         pytest.param("mixed_float16", True, marks=pytest.mark.slow),
-        ("mixed_bfloat16", False),
+        pytest.param("mixed_bfloat16", False, marks=pytest.mark.slow),
     ],
 )
 def test_a_sequential_model_learns(policy, jit_compile):
@@ -349,10 +349,10 @@ def test_reloads_in_a_fresh_process(tmp_path):
 @pytest.mark.parametrize(
     "name",
     [
-        *"attention ats convolutions switch".split(),
+        "ats",
         *(
-            pytest.param(n, marks=pytest.mark.slow)
-            for n in ("ffts", "transformer", "bat")
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in "attention convolutions switch ffts transformer bat".split()
         ),
     ],
 )

@@ -66,7 +66,9 @@ class TestVectors:
         cases.close(loss(*inputs(case)), 3 * case["expected"]["mean"])
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(
+    "jit_compile", [pytest.param(False, marks=pytest.mark.slow), True]
+)
 def test_vectors_inside_fit(vectors, jit_compile):
     chosen = {n: vectors[f"balanced/{n.upper()}/reuters/paper"] for n in NAMES}
     losses = {name: loss_of(case, name) for name, case in chosen.items()}

@@ -309,6 +309,7 @@ def test_fit_takes_ragged_and_sparse_datasets(shape):
     assert model.evaluate(data, verbose=0) == pytest.approx(expected, 1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "policy, name",
     [

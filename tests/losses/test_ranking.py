@@ -66,7 +66,9 @@ class TestVectors:
             cases.close(gradient, case["expected"]["grad_logits"])
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(
+    "jit_compile", [pytest.param(False, marks=pytest.mark.slow), True]
+)
 def test_vectors_inside_fit(vectors, jit_compile):
     names = [name for name in VECTORS if name != "soft_zlpr"]
     losses = {

@@ -155,7 +155,12 @@ def no_loss(y_true, y_pred):
 
 
 @pytest.mark.parametrize(
-    ("kind", "jit_compile"), [("ids", False), ("ids", True), ("multi-hot", False)]
+    ("kind", "jit_compile"),
+    [
+        ("ids", False),
+        pytest.param("ids", True, marks=pytest.mark.slow),
+        ("multi-hot", False),
+    ],
 )
 def test_in_fit_and_the_threshold_can_be_set_afterwards(tmp_path, kind, jit_compile):
     random = np.random.default_rng(0)

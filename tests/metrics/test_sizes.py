@@ -102,6 +102,7 @@ def test_one_hot_tags_are_integers(name):
     assert float(spans[0].result()) == float(spans[1].result())
 
 
+@pytest.mark.slow
 def test_replicas_add_up():
     code = """
         import keras, numpy as np, tensorflow as tf

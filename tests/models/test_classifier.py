@@ -105,6 +105,7 @@ def test_balanced_losses_get_the_counts(loss):
     assert np.isfinite(history.history["loss"]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pooling", "jit_compile"),
     cases.with_xla(["first", "mean", "max", "attention"], []),

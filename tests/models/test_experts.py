@@ -165,6 +165,7 @@ def test_of_a_frozen_encoder_pooled_states_are_all_that_is_kept(tmp_path, jit_co
     assert len(list(folder.iterdir())) == 3
 
 
+@pytest.mark.slow
 def test_candidates_learn_what_all_labels_do(tmp_path):
     """Beside three labels that texts have, thirty that none has."""
     data = documents()
@@ -271,6 +272,7 @@ def test_names_of_labels_are_known_before_training(minilm):
         model.start_from_names(-1)
 
 
+@pytest.mark.slow
 def test_disagreement_is_the_divergence_of_the_experts(model):
     test = documents(20, seed=2)
     ((rows, inputs),) = _whole(model, test)

@@ -92,6 +92,7 @@ def test_vocabulary_and_labels_are_assets(model, folder):
     assert json.loads(assets["vocabulary.json"]) == model.tokenizer.vocabulary
 
 
+@pytest.mark.slow
 def test_wordpiece_names_its_ops():
     folder = served.folder("pieces")
     check_export(served.model("pieces"), folder)
@@ -171,6 +172,7 @@ def test_loads_where_bat_tf_was_never_imported(folder):
     assert process.stdout.splitlines()[-1] == expected
 
 
+@pytest.mark.slow
 def test_a_relative_folder_will_do(model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model.export("shop/1")
@@ -218,7 +220,9 @@ def test_a_failed_export_leaves_the_old_one(model, folder, tmp_path, sees, leave
     "the earlier export or the new one is there, whole; loading, serving or the next "
     "export finishes what was begun",
 )
-@pytest.mark.parametrize("exchanges", [True, False])
+@pytest.mark.parametrize(
+    "exchanges", [True, pytest.param(False, marks=pytest.mark.slow)]
+)
 def test_an_export_that_dies_leaves_the_old_or_the_new_model(
     other, folder, other_folder, tmp_path, monkeypatch, exchanges
 ):

@@ -29,6 +29,7 @@ def test_mu_is_found_in_the_training_labels(model):
     assert reread.labels.rebalance_mu == expected
 
 
+@pytest.mark.slow
 def test_experts_learn_a_threshold_of_each_text():
     experts = {"experts": ["D-1", "A-0", "D-0"], **ENCODER}
     model = ExpertClassifier.for_data(DATA, learnt_threshold=True, **experts)

@@ -136,6 +136,7 @@ def test_two_runs_with_one_seed_give_equal_losses():
     assert histories[0]["loss"] == histories[1]["loss"]
 
 
+@pytest.mark.slow
 def test_every_tag_loss_by_name(model):
     for name in "ce wce fce fwce cecl wcecl cecla pbp pbpa".split():
         model.compile("adam", loss=name)
@@ -176,6 +177,7 @@ def test_broken_text(model):
         model.tag(["fine", None])
 
 
+@pytest.mark.slow
 def test_a_megabyte_of_text(model):
     text = "Soft cotton towel by Veloria. " * 34_000
     tags = model.tag(text)

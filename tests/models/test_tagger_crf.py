@@ -103,6 +103,7 @@ def test_jit_compiled_training_equals_plain_training():
         np.testing.assert_allclose(one, other, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_long_texts_are_one_chain():
     """Windows put logits together; the best path is that of the whole text."""
     short, long = tagger(max_length=16, overlap=4), tagger()
@@ -123,6 +124,7 @@ def test_metrics_score_the_best_path(model):
     assert found["token_macro_f2"] == pytest.approx(report["token_macro_f2"], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_token_losses_train_the_logits_alone():
     model = tagger()
     model.compile("adam", loss="pbp")

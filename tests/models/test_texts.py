@@ -188,6 +188,7 @@ def test_texts_without_targets_get_a_sentence():
         classifier().fit(documents(8).texts, **QUIET)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error:Model doesn't support `jit_compile")
 def test_xla_stays_on_after_training_and_reload(tmp_path):
     model = classifier()

@@ -86,6 +86,7 @@ def test_learns_and_is_saved(name, tmp_path):
     np.testing.assert_allclose(again.scores(test), model.scores(test), atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "jit_compile", "precision"),
     [

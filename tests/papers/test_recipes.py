@@ -110,6 +110,7 @@ def settings_of(name, backbone, release):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

@@ -189,6 +189,7 @@ WHOLE = [
 ]
 
 
+@pytest.mark.slow
 def test_tables_that_are_whole_have_nothing_to_run():
     results = load_results(EXAMPLES / "papers" / "results", EXAMPLES / "results")
     for id, options in WHOLE:

@@ -89,6 +89,7 @@ def test_a_row_that_is_wrong_is_found_before_anything_runs(grid, tmp_path):
         Grid.load(grid).cells(tmp_path / "results", tmp_path / "runs")
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_named_and_the_others_are_done(grid, tmp_path):
     text = grid.read_text().replace("loss: pbp", "data: {valid: no-such-file.jsonl}")
     grid.write_text(text)

@@ -66,6 +66,7 @@ def test_a_run_that_never_began_takes_other_settings(files):
     run(settings_of(files), verbose=0)
 
 
+@pytest.mark.slow
 def test_a_run_without_a_best_epoch_is_an_error_of_the_chief_alone(files, monkeypatch):
     monkeypatch.setattr(SaveBest, "on_epoch_end", lambda *_, **__: None)
     with pytest.raises(DivergedError, match="`val_token_macro_f2` was no finite"):
@@ -75,6 +76,7 @@ def test_a_run_without_a_best_epoch_is_an_error_of_the_chief_alone(files, monkey
     assert report is None and model.tag("a lamp") is not None
 
 
+@pytest.mark.slow
 def test_what_earlier_parts_of_a_run_took_is_counted(files, monkeypatch):
     run(settings_of(files), verbose=0)
     took = Backup._continue
@@ -148,6 +150,7 @@ def test_a_report_says_what_the_loss_found_in_the_labels(tmp_path):
     assert report["loss"] == {"rebalance_mu": pytest.approx(expected)}
 
 
+@pytest.mark.slow
 def test_neighbours_vote_in_the_model_that_is_kept(tmp_path):
     train = tmp_path / "train.jsonl"
     rows = [

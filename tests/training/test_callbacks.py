@@ -95,6 +95,7 @@ def states_of(folder):
         return json.loads(archive.read(training.Backup.STATES))
 
 
+@pytest.mark.slow
 def test_threads_are_set_for_small_batches_and_in_time_alone():
     code = (
         "import tensorflow as tf; from bat_tf import training\n"
@@ -571,6 +572,7 @@ def test_other_versions_are_said(finished, sees, monkeypatch):
 real = backup.versions
 
 
+@pytest.mark.slow
 def test_a_rate_that_was_compiled_anew_counts(tmp_path):
     rates = []
     for epochs, rate in ((1, 0.5), (2, 0.5), (3, 0.25)):

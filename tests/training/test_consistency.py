@@ -207,6 +207,7 @@ def test_label_classifier(parts, jit_compile):
     assert again.consistency[0].get_config() == term(1.0).get_config()
 
 
+@pytest.mark.slow
 def test_adversarial_steps_past_label_attention():
     """XLA has no gradient of its loop there: the model does without."""
     data, experts = documents(16), {"experts": ["D-1", "A-0"]}

@@ -29,7 +29,9 @@ def trained(optimizer, jit_compile=False):
     return model
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(
+    "jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize(("ours", "theirs", "settings"), PAIRS)
 def test_same_weights_as_keras(ours, theirs, settings, jit_compile):
     schedule = BATSchedule(16, warmup_steps=10, scale=0.2)
