@@ -134,6 +134,30 @@ def test_labels_are_texts_to_learn_from(tmp_path):
     assert len(task.valid) == len(plain.valid)
 
 
+@pytest.mark.fault(
+    "other texts of the labels where a run goes on",
+    '"The data are not those that the run in … began with. labels: text 1 is another. '
+    'Give it the same data, or choose another folder to train on these."',
+)
+def test_a_run_goes_on_with_the_same_texts_of_its_labels(tmp_path, sees):
+    documents(24).save(tmp_path / "train.jsonl")
+    names = sorted({name for row in documents(24).labels for name in row})
+    data = {"train": str(tmp_path / "train.jsonl"), "label_texts": str(tmp_path / "l")}
+    settings = Settings.of(
+        model="classifier",
+        data=data,
+        output=str(tmp_path / "run"),
+        encoder=tiny.ENCODER,
+        budget={"epochs": 1},
+    )
+    (tmp_path / "l").write_text(json.dumps(dict.fromkeys(names, "zinc")))
+    run(settings, verbose=0)
+    (tmp_path / "l").write_text(json.dumps({names[0]: "tin"}))
+    with pytest.raises(ValueError, match="are not those") as caught:
+        run(settings.changed(**{"budget.epochs": 2}), verbose=0)
+    sees(str(caught.value))
+
+
 def test_a_report_says_what_the_loss_found_in_the_labels(tmp_path):
     documents(24).save(tmp_path / "train.jsonl")
     settings = Settings.of(
