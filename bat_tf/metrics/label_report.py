@@ -14,12 +14,17 @@ from bat_tf._internal.validation import (
     import_optional,
     sentence,
 )
-from bat_tf.metrics.multilabel import SampleF1, SubsetAccuracy
-from bat_tf.metrics.ranking import LabelRankingAveragePrecision, LabelRankingLoss
+from bat_tf.metrics.multilabel import SampleF1, SampleJaccard, SubsetAccuracy
+from bat_tf.metrics.ranking import (
+    LabelRankingAveragePrecision,
+    LabelRankingLoss,
+    TopK,
+)
 from bat_tf.metrics.report import Printed, Score, micro, plain, table
 
 # Rows with more false labels tell nothing about which labels are taken for each other.
 _MOST_FALSE = 100
+RANKS = (1, 3, 5)  # how many of a document's best labels are looked at
 _SHOWN_LABELS = 20
 
 
@@ -280,12 +285,14 @@ class _Counter:
         self.means = {
             "average_precision": LabelRankingAveragePrecision(),
             "ranking_loss": LabelRankingLoss(),
+            **{f"precision_at_{k}": TopK(k) for k in RANKS},
         }
         if threshold is not None:
             cut = as_values(threshold, width)
             self.means = {
                 "subset_accuracy": SubsetAccuracy(width, threshold=cut),
                 "mlc_f1": SampleF1(width, threshold=cut),
+                "jaccard": SampleJaccard(width, threshold=cut),
                 **self.means,
             }
 

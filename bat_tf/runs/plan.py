@@ -13,6 +13,7 @@ import numpy as np
 
 from bat_tf.data import TextDataset
 from bat_tf.runs.build import build
+from bat_tf.training import backbone_cache
 
 NAMES = ("budget.minutes", "budget.epochs", "data.max_train")  # what a plan decides
 SAMPLE_STEPS = 12  # of each length of texts there is a batch or two
@@ -50,8 +51,9 @@ def rehearse(settings, task):
     began = time.perf_counter()
     model = build(settings, train, task.labels)
     built = time.perf_counter()
-    cache = bool(settings.encoder.cache)
-    batches = model.batches(sample, batch, seed=0, cache=cache).cache()
+    cache, share = settings.encoder.cache, len(sample) / len(train)
+    kept = cache and _fits(model, sample, share, cache)
+    batches = model.batches(sample, batch, seed=0, cache=kept).cache()
     for _ in batches:
         pass
     prepared = time.perf_counter()
@@ -65,6 +67,13 @@ def rehearse(settings, task):
     once = (built - began) + (compiled - prepared) - (stepped - compiled)
     once += (prepared - built) * (texts + valid)
     return Speed(once, (stepped - compiled) * (texts + valid / 3))
+
+
+def _fits(model, sample, share, cache):
+    """Whether the states of a frozen backbone will be kept, from a share of texts."""
+    examples = model.preprocessor.encode(sample)
+    size = backbone_cache.num_bytes(examples, model.frozen_part(), model.tokenizer)
+    return isinstance(cache, str) or size / share < backbone_cache.MOST_BYTES
 
 
 def planned(settings, task, speed, minutes):

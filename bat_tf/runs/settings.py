@@ -91,7 +91,8 @@ class Encoder:
 
     Args:
         name: see `bat_tf.encoders.get`; `"bert"` is a backbone by itself.
-        backbone: a pretrained model below it: a folder, or `"minilm"`.
+        backbone: a pretrained model below it: a folder or a name, see
+            `bat_tf.encoders.catalogue`; `"none"` where one would be found.
         backbone_states: which of its layers' states are read: `"mean"` of all, the
             `"last"`, or `"concat"`: all side by side.
         backbone_trainable: whether it learns, too.
@@ -273,6 +274,8 @@ class Settings:
     def __post_init__(self):
         check_choice("model", self.model, build.MODELS)
         usual = build.DEFAULTS[self.task]
+        if self.encoder.backbone == "none":
+            self.encoder.backbone = None
         crf = self.heads.settings.get("crf", False)
         self.loss.name = self.loss.name or ("crf" if crf else usual["loss"])
         self.scores.monitor = self.scores.monitor or usual["monitor"]

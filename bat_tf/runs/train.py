@@ -13,6 +13,11 @@ from bat_tf.text import TextTokenizer
 
 MINUTES = 10.0
 MANY_LABELS = 1000
+NONE = "none"  # the backbone of those who want no pretrained one
+UNSPACED = ("Han", "Kana", "Thai", "Lao", "Khmer", "Myanmar")
+SAMPLE = 1000
+# The share of spans with a border inside a word above which tokens are characters.
+MOST_CUT = 0.03
 # Word pieces that a word is cut into: a model that knows its language has few.
 MOST_PIECES = 1.4
 WHITESPACE = {"tokenizer": "words", "settings": {"split": "whitespace"}}
@@ -100,11 +105,12 @@ def prepare(recipe="auto", minutes=None, config=None, task=None, **changes):
         data = read(draft.data.train, **draft.data.options)
         said.append(str(describe(data)))
         task = _task(task, data)
-        recipe, why, own = choose(data, draft.encoder.backbone)
+        wanted = nested(changes).get("encoder", {}).get("backbone")
+        recipe, why, own = choose(data, wanted)
         if several:
             own["baseline"] = False
         said.append(f"Recipe {recipe}: {why}")
-        changes = {**own, **changes}
+        changes = merged(own, nested(changes))
     settings = settings_for(recipe, config, task, **changes)
     given = settings_for(None, config, settings.task, **changes).budget
     if minutes is None and given.minutes is None and found and not several:
@@ -142,19 +148,41 @@ def choose(data, backbone=None):
     about, own = describe(data), {"baseline": True}
     if data.task == "labels" and about.counts["names"] > MANY_LABELS:
         return "extreme", f"there are {about.counts['names']:,} labels.", own
-    found, why = (
-        (backbone, "its backbone was named.") if backbone else _fitting(data, about)
-    )
+    if backbone == NONE:
+        found, why = None, "no pretrained encoder is wanted."
+    elif backbone:
+        found, why = backbone, f"backbone {backbone} was named."
+    else:
+        found, why = _fitting(data, about)
     if found:
         own["encoder"] = {"backbone": str(found)}
     elif data.task == "spans" and about.found.get("joiner") == " ":
         own["text"] = WHITESPACE
+    elif about.script in UNSPACED or _cut_words(data) > MOST_CUT:
+        own["text"] = {"tokenizer": "characters"}
     return f"{'pretrained' if found else 'light'}_{data.task}", why, own
+
+
+def _cut_words(data):
+    """The share of spans that begin or end within a word; 0 of labels."""
+    rows = [row for row in data if row.spans][:SAMPLE]
+    if not rows:
+        return 0.0
+    tokenizer, texts = TextTokenizer("words"), [row.text for row in rows]
+    tokenizer.adapt(texts)
+    words = tokenizer.tokenize(texts)
+    starts, ends = (map(set, words[side].to_list()) for side in ("starts", "ends"))
+    cut = [
+        span.start not in first or span.end not in last
+        for row, first, last in zip(rows, starts, ends, strict=True)
+        for span in row.spans
+    ]
+    return sum(cut) / len(cut)
 
 
 def _fitting(data, about):
     """The backbone that is present and fits texts, or None; and why, in words."""
-    language, texts = about.language, data.texts[:500]
+    language, texts = about.language, data.texts[:SAMPLE]
     unclear = about.script if about.script in ("Latin", "Han") else ""
     names = catalogue.that_fit(language or {"Latin": "en", "Han": "zh"}.get(unclear))
     for name in names:

@@ -14,6 +14,10 @@ from bat_tf.data import pipeline
 from bat_tf.data.pipeline import DOCUMENT_STATES, TOKEN_STATES
 
 
+# States beyond that are not kept in memory: they are computed in every epoch.
+MOST_BYTES = 2**30
+
+
 class FrozenPart(NamedTuple):
     """The part of a model that does not change: a function whose values can be kept.
 
@@ -52,7 +56,8 @@ def add_states(examples, part, tokenizer, folder=None, batch_size=32, verbose=0)
     """Adds what the frozen part of a model says of each example.
 
     The states are kept as float16, half of what they are in the backbone: of MiniLM,
-    0.75 KiB a token, or a text if only its pooled state is read.
+    0.75 KiB a token, or a text if only its pooled state is read. Where they would take
+    more than a GiB of memory and no folder is named, nothing is added.
 
     Args:
         examples: dict of RaggedTensors, such as `tag_examples` returns.
@@ -68,10 +73,15 @@ def add_states(examples, part, tokenizer, folder=None, batch_size=32, verbose=0)
         token, special tokens included, or a Tensor, a state for each example.
     """
     tokens = {name: examples[name] for name in pipeline.token_names(examples)}
-    lengths = tokens["token_ids"].row_lengths().numpy() + tokenizer.num_special
-    if part.name == DOCUMENT_STATES:
-        lengths = np.ones_like(lengths)
-    splits = np.concatenate([[0], np.cumsum(lengths)])
+    splits = _splits(examples, part, tokenizer)
+    size = num_bytes(examples, part, tokenizer)
+    if folder is None and size > MOST_BYTES:
+        if verbose:
+            print(
+                f"The states of the frozen layers would take {size / 2**30:.1f} GiB of "
+                "memory: they are computed in every epoch. A folder can keep them."
+            )
+        return examples
     path = folder and Path(folder) / f"{_fingerprint(tokens, part)}.npy"
     if path and path.exists():
         values = np.load(path)
@@ -84,6 +94,19 @@ def add_states(examples, part, tokenizer, folder=None, batch_size=32, verbose=0)
     if part.name == TOKEN_STATES:
         values = tf.RaggedTensor.from_row_splits(values, splits)
     return {**examples, part.name: values}
+
+
+def num_bytes(examples, part, tokenizer):
+    """How much memory the states of examples take, see `add_states`."""
+    return int(2 * part.width * _splits(examples, part, tokenizer)[-1])
+
+
+def _splits(examples, part, tokenizer):
+    """Where the states of each example begin, and the end of the last."""
+    lengths = examples["token_ids"].row_lengths().numpy() + tokenizer.num_special
+    if part.name == DOCUMENT_STATES:
+        lengths = np.ones_like(lengths)
+    return np.concatenate([[0], np.cumsum(lengths)])
 
 
 def _states(tokens, part, tokenizer, splits, batch_size, verbose):

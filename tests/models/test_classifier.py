@@ -10,6 +10,7 @@ import bat_tf
 from bat_tf.data import Example, LabelSpace, TextDataset
 from bat_tf.data.preprocessors import LabelPreprocessor
 from bat_tf.models import LabelClassifier
+from bat_tf.training import backbone_cache
 
 SETTINGS = ["micro_f1", "macro_f1", "average_precision", "precision_at_1"]
 
@@ -205,6 +206,26 @@ def test_cached_states_of_a_frozen_backbone(tmp_path, capsys, jit_compile):
     plain.compile("adam", "zlpr")
     with pytest.raises(ValueError, match="needs an encoder on a frozen backbone"):
         plain.fit(data, cache_backbone=True, verbose=0)
+
+
+def test_states_that_memory_has_no_room_for_are_not_kept(monkeypatch, capsys, tmp_path):
+    data = documents(20)
+    encoder = bat_tf.encoders.BertEncoder(
+        40, 8, d_ff=8, num_heads=2, num_layers=2, frozen_layers=1
+    )
+    model = LabelClassifier.for_data(data, encoder)
+    model.compile("adam", "zlpr")
+    settings = {"cache_backbone": True, "epochs": 1, "verbose": 2}
+    inputs = next(iter(model.batches(data, 8, cache=True)))[0]
+    assert "backbone_states" in inputs
+    monkeypatch.setattr(backbone_cache, "MOST_BYTES", 100)
+    inputs = next(iter(model.batches(data, 8, cache=True)))[0]
+    assert "backbone_states" not in inputs
+    model.fit(data, **settings)
+    assert "GiB of memory: they are computed in every epoch" in capsys.readouterr().out
+    # On disk there is room.
+    inputs = next(iter(model.batches(data, 8, cache=str(tmp_path))))[0]
+    assert "backbone_states" in inputs
 
 
 def test_states_on_disk_are_those_of_the_weights_and_the_texts(tmp_path):
