@@ -13,7 +13,6 @@ from bat_tf._internal.files import atomic_write
 from bat_tf.data import pipeline
 from bat_tf.data.pipeline import DOCUMENT_STATES, TOKEN_STATES
 
-
 # States beyond that are not kept in memory: they are computed in every epoch.
 MOST_BYTES = 2**30
 

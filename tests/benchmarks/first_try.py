@@ -172,8 +172,8 @@ def gains(results):
             if found:
                 score = "span F1" if task == "spans" else name.replace("_f1", " F1")
                 lines.append(
-                    f"- {'With' if backbone else 'Without'} a backbone, {score}: median "
-                    f"gain {median(found):+.1f} over {len(found)} sets."
+                    f"- {'With' if backbone else 'Without'} a backbone, {score}: "
+                    f"median gain {median(found):+.1f} over {len(found)} sets."
                 )
     return "\n".join(lines) + "\n"
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.metrics import f1_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import LinearSVC
 
@@ -12,6 +13,7 @@ import bat_tf
 from bat_tf.data import Example, LabelSpace, TextDataset
 from bat_tf.models import linear
 from bat_tf.models.classifier import LabelClassifier
+from bat_tf.text import TextTokenizer
 from bat_tf.text.ngrams import read_letters
 
 TRAIN = bat_tf.data.read("product_shelves/en", split="train").take(400)
@@ -135,3 +137,41 @@ def test_experts_are_blended_and_still_compared(solved, monkeypatch):
     assert share == 0.5
     np.testing.assert_allclose(blend.scores(VALID), expected, atol=1e-4)
     assert blend.disagreement(VALID) == pytest.approx(model.disagreement(VALID))
+
+
+@pytest.mark.slow
+def test_on_reuters_it_keeps_up_with_scikit_learn(data_folder):
+    """TF-IDF of words and a LinearSVC each, as people write it, have 88.3 there."""
+    train = bat_tf.data.read("reuters21578", split="train")
+    test = bat_tf.data.read("reuters21578", split="test")
+    labels = LabelSpace.fit(train.labels)
+    y, truth = (labels.csr(part.labels) for part in (train, test))
+    tfidf = TfidfVectorizer(sublinear_tf=True)
+    theirs = OneVsRestClassifier(LinearSVC()).fit(tfidf.fit_transform(train.texts), y)
+    chosen = theirs.predict(tfidf.transform(test.texts))
+    peer = f1_score(truth.toarray(), chosen.toarray(), average="micro")
+    assert peer == pytest.approx(0.883, abs=0.01)
+    rest, valid = train.split(0.1, seed=0)
+    head, _ = linear.solve(rest, valid, labels)
+    ours = LabelClassifier.linear(head, labels)
+    ours.fit_thresholds(valid)
+    assert ours.evaluate_report(test).values["micro_f1"] > peer - 0.005
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "peer"),
+    # What sklearn-crfsuite has on the test part: tests/benchmarks/crf_peers.py.
+    [("conll2003", 0.796), ("zh_ecommerce_ner/ecommerce", 0.830)],
+)
+def test_the_linear_tagger_keeps_up_with_crfsuite(data_folder, name, peer):
+    train, test = (bat_tf.data.read(name, split=part) for part in ("train", "test"))
+    kind = "characters" if name.startswith("zh") else "words"
+    words = {"split": "whitespace"} if kind == "words" else {}
+    keras.utils.set_random_seed(0)
+    model = bat_tf.BATTagger.for_data(
+        train, "none", TextTokenizer(kind, **words), crf=True, sparse=True
+    )
+    model.compile(bat_tf.optimizers.AdamW(1e-3), "crf", train_metrics=False)
+    model.fit(train, batch_size=32, epochs=6, verbose=0)
+    assert model.evaluate_report(test).values["span_f1"] > peer - 0.005
