@@ -287,7 +287,7 @@ class TextDataset(Sequence):
 
     def __getitem__(self, index):
         if isinstance(index, slice):
-            return TextDataset(self._examples[index], self.name)
+            return TextDataset(self._examples[index], self.name, found=self.found)
         return self._examples[index]
 
     def __add__(self, other):
@@ -344,7 +344,8 @@ class TextDataset(Sequence):
                 return example
             return replace(example, labels=kept)
 
-        return TextDataset(map(keep, self), self.name, self.skipped)
+        kept = map(keep, self)
+        return TextDataset(kept, self.name, self.skipped, found=self.found)
 
     def split(self, fraction, seed):
         """Sets a part aside, chosen at random, the same one for the same seed.
@@ -375,7 +376,7 @@ class TextDataset(Sequence):
         parts = ([], [])
         for example, is_held in zip(self, apart, strict=True):
             parts[is_held].append(example)
-        return tuple(TextDataset(part, self.name) for part in parts)
+        return tuple(TextDataset(part, self.name, found=self.found) for part in parts)
 
     def save(self, path):
         """Writes the examples as JSONL, packed if its name says so, for `read`.

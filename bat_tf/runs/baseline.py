@@ -17,6 +17,7 @@ from bat_tf.heads import NgramsHead
 from bat_tf.metrics.intervals import TextCounts
 from bat_tf.models import LabelClassifier, linear
 from bat_tf.models.load import load
+from bat_tf.runs import tokens
 from bat_tf.runs.settings import Settings
 from bat_tf.training import save_model
 
@@ -41,7 +42,7 @@ def baseline(settings, task, fit):
         return load(path), json.loads(notes.read_text(encoding="utf-8"))
     began = time.perf_counter()
     if settings.task == "spans":
-        model, about = fit(_for_spans(settings), task), {}
+        model, about = fit(_for_spans(settings, task.train), task), {}
     elif len(task.labels) > linear.MOST_LABELS:
         most = f"{linear.MOST_LABELS:,}"
         why = f"More than {most} labels: none is solved for each. Compare with Bonsai."
@@ -58,12 +59,12 @@ def baseline(settings, task, fit):
     return model, about
 
 
-def _for_spans(settings):
+def _for_spans(settings, train):
     """Settings of the linear model that stands beside a tagger."""
     values, minutes = settings.to_dict(), settings.budget.minutes
     text = {name: values["text"][name] for name in ("max_length", "overlap")}
-    if settings.text.settings.get("split") == "whitespace":
-        text |= {"tokenizer": "words", "split": "whitespace"}
+    own = {"tokenizer": settings.text.tokenizer, "settings": settings.text.settings}
+    text |= own if own["tokenizer"] else tokens.that_fit(train)
     values |= {
         "text": text,
         "encoder": {"name": "none"},

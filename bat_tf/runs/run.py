@@ -311,7 +311,8 @@ def at_most(data, count):
     if count is None or count >= len(data):
         return data
     rows = np.random.default_rng(0).permutation(len(data))[:count]
-    return TextDataset((data[row] for row in sorted(rows)), data.name, data.skipped)
+    some = (data[row] for row in sorted(rows))
+    return TextDataset(some, data.name, data.skipped, found=data.found)
 
 
 def read_label_texts(settings):

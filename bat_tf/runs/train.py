@@ -6,6 +6,7 @@ from pathlib import Path
 from bat_tf._internal.validation import check_number, sentence
 from bat_tf.data import TextDataset, describe, from_rows, read
 from bat_tf.encoders import catalogue
+from bat_tf.runs import tokens
 from bat_tf.runs.recipes import settings_for
 from bat_tf.runs.run import run
 from bat_tf.runs.settings import Budget, merged, nested, read_yaml
@@ -14,13 +15,9 @@ from bat_tf.text import TextTokenizer
 MINUTES = 10.0
 MANY_LABELS = 1000
 NONE = "none"  # the backbone of those who want no pretrained one
-UNSPACED = ("Han", "Kana", "Thai", "Lao", "Khmer", "Myanmar")
 SAMPLE = 1000
-# The share of spans with a border inside a word above which tokens are characters.
-MOST_CUT = 0.03
 # Word pieces that a word is cut into: a model that knows its language has few.
 MOST_PIECES = 1.4
-WHITESPACE = {"tokenizer": "words", "settings": {"split": "whitespace"}}
 
 
 def train(
@@ -156,28 +153,9 @@ def choose(data, backbone=None):
         found, why = _fitting(data, about)
     if found:
         own["encoder"] = {"backbone": str(found)}
-    elif data.task == "spans" and about.found.get("joiner") == " ":
-        own["text"] = WHITESPACE
-    elif about.script in UNSPACED or _cut_words(data) > MOST_CUT:
-        own["text"] = {"tokenizer": "characters"}
+    else:
+        own["text"] = tokens.that_fit(data)
     return f"{'pretrained' if found else 'light'}_{data.task}", why, own
-
-
-def _cut_words(data):
-    """The share of spans that begin or end within a word; 0 of labels."""
-    rows = [row for row in data if row.spans][:SAMPLE]
-    if not rows:
-        return 0.0
-    tokenizer, texts = TextTokenizer("words"), [row.text for row in rows]
-    tokenizer.adapt(texts)
-    words = tokenizer.tokenize(texts)
-    starts, ends = (map(set, words[side].to_list()) for side in ("starts", "ends"))
-    cut = [
-        span.start not in first or span.end not in last
-        for row, first, last in zip(rows, starts, ends, strict=True)
-        for span in row.spans
-    ]
-    return sum(cut) / len(cut)
 
 
 def _fitting(data, about):
@@ -198,8 +176,8 @@ def _fitting(data, about):
 
 def _pieces_per_word(folder, texts):
     """How many pieces a backbone cuts a word into."""
-    tokens = TextTokenizer.from_folder(folder).tokenize(texts)
-    words = tokens["word_ids"].to_list()
+    pieces = TextTokenizer.from_folder(folder).tokenize(texts)
+    words = pieces["word_ids"].to_list()
     return sum(map(len, words)) / max(1, sum(len(set(row)) for row in words))
 
 
