@@ -100,6 +100,9 @@ def read(
             "empty)"
         )
         raise ValueError(sentence(argument, expected, tuple(labels.shape)))
+    kind = tf.as_dtype(labels.dtype)
+    if not (kind.is_integer or kind.is_floating or kind.is_bool):
+        raise ValueError(sentence(argument, "integers or real numbers", kind.name))
     if form == MULTI_HOT:
         return _read_multi_hot(labels, num_labels, soft, valid, argument)
 

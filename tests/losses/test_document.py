@@ -9,6 +9,7 @@ import scipy.sparse
 import tensorflow as tf
 
 import bat_tf.losses
+from bat_tf._internal import targets
 from bat_tf.losses import (
     BPMLL,
     LSEP,
@@ -427,3 +428,12 @@ def test_classes_behind_the_names():
         assert type(make(name)) is cls and make(name).name == name
         assert issubclass(cls, DocumentLoss)
     assert type(bat_tf.losses.get("ZLPR")) is ZLPR
+
+
+@pytest.mark.parametrize("kind", ["complex64", "str"])
+def test_targets_that_are_no_real_numbers_are_refused(kind):
+    labels = np.ones((2, 7), kind)
+    with pytest.raises(
+        ValueError, match=r"must be integers or real numbers\. Received"
+    ):
+        targets.read(tf.constant(labels), 7)
