@@ -434,6 +434,6 @@ def test_classes_behind_the_names():
 def test_targets_that_are_no_real_numbers_are_refused(kind):
     labels = np.ones((2, 7), kind)
     with pytest.raises(
-        ValueError, match=r"must be integers or real numbers\. Received"
+        ValueError, match="must be integers or real numbers"
     ):
         targets.read(tf.constant(labels), 7)
