@@ -62,6 +62,7 @@ def same(one, other):
             assert sorted(strip) == sorted(others)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(name=st.sampled_from(LABELLERS), texts=TEXTS, options=OPTIONS)
 def test_labels_are_the_same_at_every_door_inside_a_process(name, texts, options):
@@ -97,7 +98,7 @@ def test_tags_are_the_same_at_every_door_inside_a_process(name, texts):
         {},
         pytest.param({"top_k": 2}, marks=pytest.mark.slow),
         pytest.param({"threshold": 0.6}, marks=pytest.mark.slow),
-        {"top_k": 1, "threshold": 0.2},
+        pytest.param({"top_k": 1, "threshold": 0.2}, marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("name", LABELLERS)

@@ -65,7 +65,7 @@ def blocks(page):
 
 
 # Their code takes the longest.
-SLOW = [f"{n}.md" for n in "losses serving distributed bulk extreme_labels".split()]
+SLOW = [f"{n}.md" for n in "losses serving distributed bulk encoders own_data".split()]
 
 
 def pages(others=MappingProxyType({}), slow=()):

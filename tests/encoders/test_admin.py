@@ -98,6 +98,7 @@ def test_half_precision_is_profiled_in_full():
     np.testing.assert_allclose(half, full, rtol=1e-2)
 
 
+@pytest.mark.slow
 def test_fit_profiles_once_even_if_resumed_or_reloaded(tmp_path, monkeypatch):
     calls, profile, data = [], AdminEncoder.profile, tiny.dataset(8)
 

@@ -109,6 +109,7 @@ def test_inference_is_deterministic(variant):
     np.testing.assert_array_equal(encoder(batch)[-1], encoder(batch)[-1])
 
 
+@pytest.mark.slow
 @every
 def test_compiled_equals_eager(variant):
     encoder, batch = build(variant, num_layers=1), inputs(9, 3)

@@ -298,6 +298,7 @@ def test_settings_are_checked(name):
         LabelAttention(**settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [False, True])
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "bfloat16"])
 def test_half_precision(policy, jit_compile):

@@ -118,6 +118,7 @@ def test_untrained_model_answers_from_memory(model):
     np.testing.assert_allclose(forgot(inputs), before, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_training_goes_on_without_neighbours(model):
     data = documents(40)
     twin = experts()

@@ -433,7 +433,5 @@ def test_classes_behind_the_names():
 @pytest.mark.parametrize("kind", ["complex64", "str"])
 def test_targets_that_are_no_real_numbers_are_refused(kind):
     labels = np.ones((2, 7), kind)
-    with pytest.raises(
-        ValueError, match="must be integers or real numbers"
-    ):
+    with pytest.raises(ValueError, match="must be integers or real numbers"):
         targets.read(tf.constant(labels), 7)

@@ -331,6 +331,7 @@ def test_class_without_tokens_is_finite_when_it_turns_up():
         assert np.isfinite(value) and np.isfinite(gradient).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 def test_model_with_mask_trains_and_reloads_in_mixed_precision(tmp_path, policy):
     keras.utils.set_random_seed(0)

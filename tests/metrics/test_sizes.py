@@ -34,6 +34,7 @@ def scorer(metrics, **settings):
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_inside_fit_as_if_they_had_been_told(tmp_path, jit_compile):
     metrics = [bat_tf.metrics.get(name) for name in LABELS]

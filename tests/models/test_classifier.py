@@ -43,6 +43,7 @@ def test_label_names_scores_and_order(model):
     assert len(model.label("oil", top_k=2)) == 2
 
 
+@pytest.mark.slow
 def test_a_quantized_model_answers_and_reloads(tmp_path):
     data, texts = documents(24), ["oil and gas", "bank loan"]
     settings = {"hidden_width": 8, "pooling": "attention"}
@@ -98,6 +99,7 @@ def test_tlpr_moves_the_threshold():
         model.compile("adam", loss=bat_tf.losses.ZLPR(threshold="learnt"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["cb", "db", "cb-ntr", "r-fl"])
 def test_balanced_losses_get_the_counts(loss):
     model = LabelClassifier.for_data(documents(32), **ENCODER)

@@ -114,6 +114,7 @@ def test_cached_states_and_the_experts_above_them(tmp_path):
         low(stored)
 
 
+@pytest.mark.slow
 def test_of_a_frozen_encoder_the_layers_that_are_read_are_kept(tmp_path):
     data, folder = documents(20), tmp_path / "states"
     encoder = bat_tf.encoders.BertEncoder(
@@ -131,6 +132,7 @@ def test_of_a_frozen_encoder_the_layers_that_are_read_are_kept(tmp_path):
     assert len(list(folder.iterdir())) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)]
 )
@@ -198,6 +200,7 @@ def test_candidates_learn_what_all_labels_do(tmp_path):
     again.fit(data, epochs=1, verbose=0)
 
 
+@pytest.mark.slow
 def test_words_are_fitted_first_and_stay(tmp_path):
     data, test = documents(), documents(60, seed=3)
     model = ExpertClassifier.for_data(

@@ -102,6 +102,7 @@ def test_train_step_holds_no_string_lookup_or_python_op():
     assert not [op for op in ops if any(word in op for word in FORBIDDEN)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["mixed_float16", "mixed_bfloat16"])
 def test_trains_in_half_precision(precision):
     model = tiny.tagger(dtype=precision)
@@ -128,6 +129,7 @@ def test_jit_compiled_training_equals_plain_training():
         np.testing.assert_allclose(one, other, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_two_runs_with_one_seed_give_equal_losses():
     histories = []
     for _ in range(2):

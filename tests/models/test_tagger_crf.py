@@ -77,6 +77,7 @@ def test_answers_are_the_same_through_every_door(scheme, tmp_path):
     assert np.isfinite(again.evaluate(tiny.dataset(8), verbose=0)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["mixed_float16", "mixed_bfloat16"])
 def test_trains_in_half_precision(precision):
     model = tagger(dtype=precision)

@@ -72,6 +72,7 @@ def small(name, **changes):
     return settings.changed(**{"budget.batch_size": 16, **changes})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["attention_xml", "xml_cnn"])
 def test_learns_and_is_saved(name, tmp_path):
     keras.utils.set_random_seed(0)

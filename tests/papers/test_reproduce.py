@@ -260,6 +260,7 @@ def test_history_takes_the_last_of_a_repeated_epoch(tmp_path):
     assert history(tmp_path) == {"epoch": [1, 2], "loss": [3.0, 1.2346]}
 
 
+@pytest.mark.slow
 def test_a_table_is_run_once_and_its_result_is_whole(tmp_path, monkeypatch):
     command = ["run", "s0-table3", "--data", "product_pages/zh", "--epochs", "1"]
     command += ["--rows", "BAT", "--columns", "PBP"]

@@ -140,6 +140,7 @@ class Stop(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_a_run_with_cached_states_continues_inside_an_epoch(tmp_path):
     data, weights = documents(24), []
     for folder, stops in (("whole", [()]), ("broken", [[Stop()], ()])):
@@ -300,6 +301,7 @@ def test_a_backup_is_of_one_epoch_whenever_the_run_is_killed(tmp_path, monkeypat
     assert names == ["epoch-000003.keras", "epoch-000004.keras"]
 
 
+@pytest.mark.slow
 def test_the_state_of_a_loss_scale_is_kept(tmp_path):
     """Keras' own, which `mixed_float16` puts around any optimizer."""
     states = []
@@ -387,6 +389,7 @@ def test_a_score_of_another_name_is_not_taken_up(tmp_path):
     assert (best.best, best.epoch) == (0.5, 1)
 
 
+@pytest.mark.slow
 def test_callbacks_of_one_s_own_are_kept(tmp_path):
     class Count(training.Resumable):
         epochs = 0

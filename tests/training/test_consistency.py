@@ -187,6 +187,7 @@ def test_only_training_is_changed():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("parts", "jit_compile"),
     cases.with_xla(
