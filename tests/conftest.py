@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import faults
@@ -77,3 +78,30 @@ def sees(request):
 
     yield check
     assert checked, "the test did not show what its mark quotes"
+
+
+# Chromium without what asks its maker's hosts.
+CHROMIUM = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A headless browser for the slow tests of pages."""
+    sync_api = pytest.importorskip(
+        "playwright.sync_api", reason="pip install .[browser]"
+    )
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if not path:
+        pytest.skip("needs Chromium, such as Debian's package `chromium`")
+    with sync_api.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=CHROMIUM)
+        yield browser
+        browser.close()

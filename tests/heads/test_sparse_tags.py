@@ -174,7 +174,9 @@ def test_an_export_computes_its_features_itself(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("tokenizer", ["characters", "words"])
+@pytest.mark.parametrize(
+    "tokenizer", ["characters", pytest.param("words", marks=pytest.mark.slow)]
+)
 def test_it_stands_beside_an_encoder(tokenizer):
     model = tiny.tagger(tokenizer=tokenizer, sparse=True, sparse_features=500)
     assert [type(head).__name__ for head in model.heads] == ["TagHead", "SparseTagHead"]

@@ -392,6 +392,7 @@ def dense_layers(model):
     return found
 
 
+@pytest.mark.slow
 def test_mirrored_replicas_see_keras_mask():
     """Two replicas with Keras' mask learn what one does."""
     out = in_a_fresh_process(
@@ -434,7 +435,9 @@ def test_mirrored_replicas_see_keras_mask():
     assert "token_macro_f1" in out
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(
+    "jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
 def test_one_hot_tags_are_integers(jit_compile):
     def made():
         model = tagger(AttentionTournament(2))

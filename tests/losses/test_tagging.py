@@ -98,8 +98,8 @@ class TestVectors:
 @pytest.mark.parametrize(
     "size, names, jit_compile",
     [
-        ("c3", VECTORS, False),
         ("c5", NAMED.values(), True),
+        pytest.param("c3", VECTORS, False, marks=pytest.mark.slow),
         pytest.param("c5", VECTORS, False, marks=pytest.mark.slow),
         pytest.param("c3", VECTORS, True, marks=pytest.mark.slow),
         pytest.param("c5", VECTORS, True, marks=pytest.mark.slow),

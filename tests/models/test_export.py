@@ -127,7 +127,8 @@ def loader(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "name", ["pages", "pieces", pytest.param("news", marks=pytest.mark.slow)]
+    "name",
+    ["pages", *(pytest.param(n, marks=pytest.mark.slow) for n in ("pieces", "news"))],
 )
 def test_loads_where_there_is_no_python(loader, name):
     folder, texts = served.folder(name), served.TEXTS

@@ -73,7 +73,9 @@ def test_names_ask_for_what_they_need():
     assert np.isfinite(history["loss"]).all()
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(
+    "jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
 def test_integer_rows_of_multi_label_binarizer(jit_compile):
     rows = LabelSpace.fit(DATA.labels).multi_hot(DATA.labels)
     losses = []

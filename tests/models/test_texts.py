@@ -68,6 +68,7 @@ def test_predict_of_tags_reads_the_first_tokens():
     assert model.tag("x " * 40 + "Veloria") is not None
 
 
+@pytest.mark.slow
 def test_validation_split_takes_the_last_texts():
     model, data = classifier(), documents(40)
     split = model.fit(data, validation_split=0.25, seed=1, **QUIET).history

@@ -2,11 +2,13 @@
 
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
 from bat_tf.runs.demo import demo
 
 
+@pytest.mark.slow
 def test_demo_trains_scores_tags_exports_and_reloads(tmp_path):
     output = StringIO()
     demo(Console(file=output, width=100), tmp_path, epochs=1, size=90)

@@ -75,6 +75,7 @@ def test_a_tagger_s_page(tmp_path):
     assert {row[0] for row in found["classes"]} >= {"brand", "product"}
 
 
+@pytest.mark.slow
 def test_a_labeller_s_page(tmp_path):
     folder = trained(tmp_path, documents(60), model="classifier", loss="r-fl")
     found, words = checked(folder)
@@ -117,3 +118,26 @@ def test_texts_of_others_are_text(tmp_path):
     spans = {"text": HOSTILE, "gold": [[0, 8, HOSTILE]], "found": [[1, 3, "a"]]}
     shown = Parsed(page({**found, "task": "spans", "errors": [spans]}))
     assert not any(tag == "script" for tag, _ in shown.tags)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wide", [320, 1200])
+def test_a_browser_shows_it_from_disk(browser, tmp_path, wide):
+    data = documents(24)
+    data = TextDataset([*data, Example(HOSTILE, labels=data[0].labels)])
+    folder = trained(tmp_path, data, model="classifier")
+    path = write_page(folder, part="valid")
+    page = browser.new_page(viewport={"width": wide, "height": 900})
+    complaints = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("dialog", lambda dialog: complaints.append(dialog.message))
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(path.as_uri())
+    assert complaints == [] and asked == [path.as_uri()]
+    assert page.locator("svg").count() >= 2 and page.locator(".card").count() >= 2
+    assert page.locator("h2", has_text="Learning curves").is_visible()
+    # Nothing sticks out to the side.
+    assert page.evaluate("document.documentElement.scrollWidth") <= wide
+    page.close()

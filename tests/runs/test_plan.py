@@ -39,6 +39,7 @@ def test_as_many_epochs_as_fit(minutes, epochs, texts):
     assert (" of the 400 texts" in sentence) == (few is not None)
 
 
+@pytest.mark.slow
 def test_a_rehearsal_measures_what_an_epoch_takes(tmp_path):
     """The plan of a real run: within its time, repeated exactly, and gone on with."""
     tiny.dataset(64).save(tmp_path / "train.jsonl")

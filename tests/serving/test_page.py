@@ -1,7 +1,6 @@
 """The page of `bat-tf serve` in a real browser; see "Tests" in the README."""
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,34 +12,11 @@ from bat_tf.serving.server import Server
 
 pytestmark = pytest.mark.slow
 
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 TEXT = (
     "Brand new Veloria bamboo cutting board, 2 pieces 👍🏽\n"
     "全新 Zorv 桌燈，暖白光，免運費\n"
     "<b>Soft cotton towel</b> by Veloria & co"
 )
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip(
-        "playwright.sync_api", reason="pip install .[browser]"
-    )
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
-    if not path:
-        pytest.skip("needs Chromium, such as Debian's package `chromium`")
-    with sync_api.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=path, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 def visit(browser, server, **settings):

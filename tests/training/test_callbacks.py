@@ -316,6 +316,7 @@ def test_the_state_of_a_loss_scale_is_kept(tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_an_epoch_that_is_done_again_has_one_row(tmp_path, monkeypatch):
     """Killed behind a row of the history, and before the state that has it."""
 
