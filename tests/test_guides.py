@@ -67,9 +67,6 @@ def blocks(page):
 # Their code takes the longest.
 SLOW = "losses serving distributed bulk encoders own_data extreme_labels".split()
 SLOW = [f"{name}.md" for name in SLOW]
-    f"{n}.md"
-    for n in "losses serving distributed bulk encoders own_data extreme_labels".split()
-]
 
 
 def pages(others=MappingProxyType({}), slow=()):
