@@ -63,7 +63,7 @@ def _for_spans(settings, train):
     """Settings of the linear model that stands beside a tagger."""
     values, minutes = settings.to_dict(), settings.budget.minutes
     text = {name: values["text"][name] for name in ("max_length", "overlap")}
-    own = {"tokenizer": settings.text.tokenizer, "settings": settings.text.settings}
+    own = {"tokenizer": settings.text.tokenizer, **settings.text.settings}
     text |= own if own["tokenizer"] else tokens.that_fit(train)
     values |= {
         "text": text,

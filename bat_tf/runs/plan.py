@@ -15,7 +15,9 @@ from bat_tf.data import TextDataset
 from bat_tf.runs.build import build
 from bat_tf.training import backbone_cache
 
-NAMES = ("budget.minutes", "budget.epochs", "data.max_train")  # what a plan decides
+# What a plan decides.
+NAMES = ("budget.minutes", "budget.epochs", "data.max_train", "text.max_length")
+LEAST_EPOCHS, LEAST_TOKENS = 3, 64  # before less is read of each text
 SAMPLE_STEPS = 12  # of each length of texts there is a batch or two
 SHARE = 0.85  # of the time; the rest is for what nobody foresees
 
@@ -26,10 +28,18 @@ class Speed(NamedTuple):
     Attributes:
         once: before the first step: building, compiling, and what is done once a text.
         epoch: of a pass over the training part, with its validation.
+        lengths: how many tokens are read of some of the texts.
     """
 
     once: float
     epoch: float
+    lengths: tuple = ()
+
+    def reading(self, most):
+        """The speed at which so many tokens at most are read of each text."""
+        lengths = np.array(self.lengths)
+        share = np.minimum(lengths, most).sum() / max(1, lengths.sum())
+        return self._replace(once=self.once * share, epoch=self.epoch * share)
 
     def minutes(self, epochs):
         """How long so many epochs take."""
@@ -66,7 +76,8 @@ def rehearse(settings, task):
     # Compiling and the steps of the first pass: the second has the steps alone.
     once = (built - began) + (compiled - prepared) - (stepped - compiled)
     once += (prepared - built) * (texts + valid)
-    return Speed(once, (stepped - compiled) * (texts + valid / 3))
+    lengths = model.preprocessor.encode(sample)["token_ids"].row_lengths().numpy()
+    return Speed(once, (stepped - compiled) * (texts + valid / 3), tuple(lengths))
 
 
 def _fits(model, sample, share, cache):
@@ -86,9 +97,16 @@ def planned(settings, task, speed, minutes):
         minutes: what is left of the budget.
 
     Returns:
-        `Settings` with as many epochs as fit, and without minutes. Where not one fits,
-        an epoch of as many texts as do.
+        `Settings` with as many epochs as fit, and without minutes. Where those are few,
+        labels are chosen by the beginnings of texts; where not one fits, an epoch of as
+        many texts as do.
     """
+    most = settings.text.max_length
+    if settings.task == "labels" and speed.lengths:
+        while most // 2 >= LEAST_TOKENS and not _enough(settings, speed, minutes, most):
+            most //= 2
+        speed = speed.reading(most)
+        settings = settings.changed(**{"text.max_length": most})
     seconds = 60 * SHARE * minutes - speed.once
     fitting = int(seconds / speed.epoch) if speed.epoch else settings.budget.epochs
     epochs = min(settings.budget.epochs, max(1, fitting))
@@ -102,13 +120,23 @@ def planned(settings, task, speed, minutes):
     return settings.changed(**changes)
 
 
+def _enough(settings, speed, minutes, most):
+    """Whether a few epochs fit if so many tokens are read of each text."""
+    epochs = min(settings.budget.epochs, LEAST_EPOCHS)
+    return speed.reading(most).minutes(epochs) <= SHARE * minutes
+
+
 def in_words(settings, task, speed):
     """What was planned, in a sentence."""
     epochs, few = settings.budget.epochs, settings.data.max_train
+    most, read = settings.text.max_length, max(speed.lengths, default=0)
+    if settings.task == "labels":
+        speed = speed.reading(most)
+    begin = f" by the first {most} tokens" if 0 < most < read else ""
     share = few / len(task.train) if few else 1.0
     minutes = speed.minutes(epochs) * share
     texts = f" of {few:,} of the {len(task.train):,} texts" if few else ""
     return (
-        f"{epochs} epoch{'s' * (epochs > 1)}{texts}, about {minutes:.1f} minutes "
-        f"({speed.epoch * share:.0f} s an epoch)."
+        f"{epochs} epoch{'s' * (epochs > 1)}{texts}{begin}, about {minutes:.1f} "
+        f"minutes ({speed.epoch * share:.0f} s an epoch)."
     )

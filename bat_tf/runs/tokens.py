@@ -4,7 +4,7 @@ from bat_tf.data.scripts import find_script
 from bat_tf.text import TextTokenizer
 
 UNSPACED = ("Han", "Kana", "Thai", "Lao", "Khmer", "Myanmar")
-WHITESPACE = {"tokenizer": "words", "settings": {"split": "whitespace"}}
+WHITESPACE = {"tokenizer": "words", "split": "whitespace"}
 SAMPLE = 1000
 # The share of spans with a border inside a word above which tokens are characters.
 MOST_CUT = 0.03

@@ -67,6 +67,7 @@ def measure(name, backbone, seed, work):
     label = f"{name.replace('/', '_')}_{backbone}_{seed}"
     files = files_of(name, work / name.replace("/", "_"))
     output = work / "runs" / label
+    work.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(output, ignore_errors=True)
     command = [sys.executable, "-c", "from bat_tf.cli import main; main()"]
     command += ["train", str(files["train"])]

@@ -39,6 +39,24 @@ def test_as_many_epochs_as_fit(minutes, epochs, texts):
     assert (" of the 400 texts" in sentence) == (few is not None)
 
 
+@pytest.mark.parametrize(
+    ("minutes", "epochs", "tokens"), [(20, 10, 256), (3, 4, 128), (1.5, 4, 64)]
+)
+def test_of_long_texts_less_is_read_before_epochs_are_few(minutes, epochs, tokens):
+    speed = Speed(20.0, 60.0, (256,) * 50 + (40,) * 10)
+    changes = {"model": "classifier", "text.max_length": 256, "budget.epochs": 10}
+    settings = settings_of(**changes)
+    chosen = plan.planned(settings, task_of(), speed, minutes)
+    assert chosen.text.max_length == tokens
+    assert chosen.budget.epochs == epochs
+    said = plan.in_words(chosen, task_of(), speed)
+    assert (f"by the first {tokens} tokens" in said) == (tokens < 256)
+    assert speed.reading(tokens).minutes(epochs) <= minutes
+    # Spans may stand anywhere.
+    chosen = plan.planned(settings_of(**{"budget.epochs": 10}), task_of(), speed, 3)
+    assert chosen.text.max_length == 256
+
+
 @pytest.mark.slow
 def test_a_rehearsal_measures_what_an_epoch_takes(tmp_path):
     """The plan of a real run: within its time, repeated exactly, and gone on with."""

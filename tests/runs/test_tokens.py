@@ -3,7 +3,8 @@
 import pytest
 
 from bat_tf.data import from_rows, read
-from bat_tf.runs import tokens
+from bat_tf.runs import baseline, tokens
+from bat_tf.runs.train import prepare
 
 CHARACTERS = {"tokenizer": "characters"}
 
@@ -29,7 +30,11 @@ def test_labels_need_characters_where_no_blanks_are():
 
 def test_a_file_of_tokens_keeps_them(tmp_path):
     path = tmp_path / "train.conll"
-    path.write_text("EU B-ORG\n's O\n\n" * 5)
+    path.write_text("".join(f"EU{n} B-ORG\n's O\n\n" for n in range(5)))
     data = read(path)
     assert tokens.that_fit(data) == tokens.WHITESPACE
     assert tokens.that_fit(data.split(0.5, seed=0)[0]) == tokens.WHITESPACE
+    settings, _ = prepare(**{"data.train": str(path), "encoder.backbone": "none"})
+    assert settings.text.settings == {"split": "whitespace"}
+    beside = baseline._for_spans(settings, data)
+    assert beside.text == settings.text
