@@ -94,7 +94,10 @@ def _reported(settings, strategy, folder, verbose, task=None):
     """Trains and reports, see `run`."""
     started, linear = time.perf_counter(), None
     task = task or read_task(settings)
+    told = settings.baseline and training.verbosity(verbose)
     if settings.baseline:
+        if told:
+            print("The linear model, to compare with:")
 
         def fit(own, task):
             inside = Path(own.output)
@@ -103,6 +106,8 @@ def _reported(settings, strategy, folder, verbose, task=None):
             return _reported(own, strategy, inside, verbose, task)[0]
 
         linear, notes = baseline.baseline(settings, task, fit)
+        if told:
+            print(f"{notes['seconds']:.0f} s. The model:" if linear else notes["none"])
     if settings.budget.minutes is not None:
         settings = _planned(settings, task, started, verbose)
         _write_settings(settings, folder)
