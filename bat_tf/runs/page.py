@@ -17,10 +17,10 @@ STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto;
   padding: 0 1rem; }
 h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2.2rem }
-table { border-collapse: collapse; width: 100% } .scroll { overflow-x: auto }
+table { border-collapse: collapse; width: 100% } .scroll, pre { overflow-x: auto }
 th, td { padding: .25rem .6rem; text-align: right;
   border-bottom: 1px solid var(--line) }
-th:first-child, td:first-child, .left td { text-align: left }
+th:first-child, td:first-child, .left td, .left th { text-align: left }
 .big { font-size: 1.9rem; font-weight: 600 } .dim { opacity: .7 }
 .cards { display: flex; flex-wrap: wrap; gap: 1rem } .card { border: 1px solid
   var(--line); border-radius: .5rem; padding: .6rem 1rem; min-width: 11rem }
