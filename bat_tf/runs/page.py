@@ -15,7 +15,7 @@ WIDTH, HEIGHT, LEFT, BOTTOM = 520, 240, 44, 28
 STYLE = """
 :root { color-scheme: light dark; --line: #8886; --soft: #8882; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto;
-  padding: 0 1rem; }
+  padding: 0 1rem; overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2.2rem }
 table { border-collapse: collapse; width: 100% } .scroll, pre { overflow-x: auto }
 th, td { padding: .25rem .6rem; text-align: right;
