@@ -40,7 +40,7 @@ def parts_for_data(train, encoder, tokenizer, encoder_settings, features=()):
     settings = {"name": "encoder", **encoder_settings}
     if isinstance(settings.get("backbone"), (str, PathLike)):
         folder = encoders.backbone_folder(settings.pop("backbone"))
-        tokenizer = tokenizer or TextTokenizer.from_folder(folder)
+        tokenizer = tokenizer or TextTokenizer.from_folder(folder, features=features)
         if encoder == "bert":
             encoder = encoders.BertEncoder.from_folder(folder, **settings)
         else:

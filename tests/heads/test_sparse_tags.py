@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+from bert_folders import write_folder
 
 import bat_tf
 from bat_tf.heads import SparseTagHead
@@ -16,6 +17,7 @@ from bat_tf.heads.sparse_tags import (
 )
 from bat_tf.runs.build import new_model
 from bat_tf.runs.settings import Settings
+from bat_tf.text.features import FEATURES
 from bat_tf.training.optimizers import ROW_START
 
 SIZES = {"token_ids": 7, "case": 4}
@@ -204,3 +206,18 @@ def test_settings_reach_it():
     assert model.heads[0].num_features == 50 and model.transitions is not None
     with pytest.raises(ValueError, match="`sparse` must be True beside"):
         alone(sparse=False)
+
+
+def test_beside_a_pretrained_encoder_it_sees_case_and_affixes(tmp_path):
+    write_folder(tmp_path)
+    pieces = "[PAD] [UNK] [CLS] [SEP] [MASK] a lamp by new old".split()
+    pieces += [f"##{letter}" for letter in "abcdefghij"]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces))
+    settings = {"sparse": True, "crf": True, "max_length": 8}
+    model = bat_tf.BATTagger.for_data(
+        tiny.dataset(8), "bert", backbone=str(tmp_path), **settings
+    )
+    assert set(model.heads[1].sizes) == {"token_ids", *FEATURES}
+    model.compile("adam", "crf")
+    model.fit(tiny.dataset(8), epochs=1, verbose=0)
+    assert isinstance(model.tag("a new lamp"), list)
