@@ -213,7 +213,7 @@ def test_beside_a_pretrained_encoder_it_sees_case_and_affixes(tmp_path):
     pieces = "[PAD] [UNK] [CLS] [SEP] [MASK] a lamp by new old".split()
     pieces += [f"##{letter}" for letter in "abcdefghij"]
     (tmp_path / "vocab.txt").write_text("\n".join(pieces))
-    settings = {"sparse": True, "crf": True, "max_length": 8}
+    settings = {"sparse": True, "crf": True, "max_length": 8, "overlap": 2}
     model = bat_tf.BATTagger.for_data(
         tiny.dataset(8), "bert", backbone=str(tmp_path), **settings
     )
