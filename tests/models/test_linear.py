@@ -141,21 +141,24 @@ def test_experts_are_blended_and_still_compared(solved, monkeypatch):
 
 @pytest.mark.slow
 def test_on_reuters_it_keeps_up_with_scikit_learn(data_folder):
-    """TF-IDF of words and a LinearSVC each, as people write it, have 88.3 there."""
+    """TF-IDF of words and a LinearSVC each have 87.0; 88.3 is the best that we know."""
     train = bat_tf.data.read("reuters21578", split="train")
     test = bat_tf.data.read("reuters21578", split="test")
     labels = LabelSpace.fit(train.labels)
     y, truth = (labels.csr(part.labels) for part in (train, test))
     tfidf = TfidfVectorizer(sublinear_tf=True)
-    theirs = OneVsRestClassifier(LinearSVC()).fit(tfidf.fit_transform(train.texts), y)
+    theirs = OneVsRestClassifier(LinearSVC(C=10)).fit(
+        tfidf.fit_transform(train.texts), y
+    )
     chosen = theirs.predict(tfidf.transform(test.texts))
     peer = f1_score(truth.toarray(), chosen.toarray(), average="micro")
-    assert peer == pytest.approx(0.883, abs=0.01)
+    assert peer == pytest.approx(0.870, abs=0.005)
     rest, valid = train.split(0.1, seed=0)
     head, _ = linear.solve(rest, valid, labels)
     ours = LabelClassifier.linear(head, labels)
     ours.fit_thresholds(valid)
-    assert ours.evaluate_report(test).values["micro_f1"] > peer - 0.005
+    ours = ours.evaluate_report(test).values["micro_f1"]
+    assert ours > max(peer, 0.883) - 0.005
 
 
 @pytest.mark.slow
